@@ -1,0 +1,43 @@
+# The one door: everything works with plain python3 and make, and offline once installed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo test check format clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ## leave the syncd command in .venv/bin
+
+install-dev: $(VENV)/.installed-dev ## the same, with all that the tests and checks need
+
+demo: install ## a simulated cluster, mirrored into SQLite, in half a minute (ARGS="--for 5m")
+	@$(BIN)/syncd demo $(ARGS)
+
+test: install-dev ## every test, on SQLite and on a real PostgreSQL
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: install-dev ## format, lint, types and the rules between rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install-dev ## put the code into the house's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) build dist .demo .mypy_cache .ruff_cache .hypothesis

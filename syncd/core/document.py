@@ -1,0 +1,193 @@
+"""From an object's bytes to the row that is stored, decoding as little as possible.
+
+The JSON is kept as the server sent it, less `managedFields` (about half of a pod) and with `kind` and
+`apiVersion` in front where a list item lacks them: objects are opened as maps of raw values, a key is
+dropped, every other byte is copied. Only what is redacted is decoded in full (mirror.md §9).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from syncd.core.errors import ProtocolError
+from syncd.core.resource import Resource
+
+TRANSFORM_VERSION = 1
+"""Goes into every projection: raise it when the stored form of an unchanged object changes."""
+
+REDACTED = "redacted"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_RAW_MAP = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Owner(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
+    generation: int | None = None
+    creationTimestamp: str | None = None  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815
+    ownerReferences: list[_Owner] | None = None  # noqa: N815
+    labels: msgspec.Raw | None = None
+    annotations: msgspec.Raw | None = None
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One object as it is stored.
+
+    Attributes:
+        key: `namespace/name`, or `name` when cluster-scoped; compared as bytes (UTF-8).
+        resource_version: of the object; of the deletion where the item came with DELETED.
+        creation_timestamp, deletion_timestamp: RFC 3339 text as in the API.
+        owner_uid: the controller's uid, else the first owner's, else None.
+        labels, annotations: JSON text of a map, None where the API has none.
+        document: JSON text of the whole object as it is stored.
+        altered: what had to be changed to store it ("NUL"), '' when nothing.
+    """
+
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    kind: str
+    api_version: str
+    generation: int | None
+    creation_timestamp: str | None
+    deletion_timestamp: str | None
+    owner_uid: str | None
+    labels: str | None
+    annotations: str | None
+    document: str
+    altered: str = ""
+
+    @property
+    def size(self) -> int:
+        """An estimate of what it costs in memory, in bytes."""
+        return len(self.document) + 512
+
+
+class Transform:
+    """Turns raw objects of one resource into items.
+
+    Args:
+        resource: gives kind and apiVersion where a list item carries none.
+        redact: replace the values of Secrets; on by default, for Secrets alone.
+    """
+
+    def __init__(self, resource: Resource, *, redact: bool = True) -> None:
+        self.resource = resource
+        self.redacts = redact and (resource.group, resource.name) == ("", "secrets")
+        self._kind = msgspec.Raw(_ENCODER.encode(resource.kind))
+        self._api_version = msgspec.Raw(_ENCODER.encode(resource.api_version))
+
+    @property
+    def signature(self) -> str:
+        """What this transformation does to a document, for the stream's projection."""
+        return f"transform={TRANSFORM_VERSION} redact={self.redacts} {self.resource.api_version}"
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> Item:
+        """The item of one raw object.
+
+        Raises:
+            ProtocolError: the bytes are not a Kubernetes object.
+        """
+        altered = ""
+        data = bytes(raw)
+        if b"\\u0000" in data:  # PostgreSQL's jsonb refuses it; the same on every database
+            data, count = _NUL.subn(rb"\1\\ufffd", data)
+            altered = "NUL" if count else ""
+        try:
+            fields = _RAW_MAP.decode(data)
+            raw_metadata = fields["metadata"]
+            metadata = _METADATA.decode(raw_metadata)
+            if self.redacts:
+                fields = _redact(fields)
+                if "metadata" in fields:
+                    raw_metadata = fields["metadata"]
+                    metadata = _METADATA.decode(raw_metadata)
+            inner = _RAW_MAP.decode(raw_metadata)
+            if inner.pop("managedFields", None) is not None:
+                fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
+            if "kind" not in fields or "apiVersion" not in fields:
+                fields = {"kind": self._kind, "apiVersion": self._api_version, **fields}
+            document = _text(_ENCODER.encode(fields))
+        except (msgspec.DecodeError, KeyError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"not a Kubernetes object ({error}): {data[:80]!r}") from error
+        if not metadata.name:
+            raise ProtocolError(f"an object without a name: {data[:80]!r}")
+        namespace = metadata.namespace or ""
+        return Item(
+            key=f"{namespace}/{metadata.name}" if namespace else metadata.name,
+            namespace=namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resourceVersion,
+            kind=self.resource.kind,
+            api_version=self.resource.version,
+            generation=metadata.generation,
+            creation_timestamp=metadata.creationTimestamp,
+            deletion_timestamp=metadata.deletionTimestamp,
+            owner_uid=_owner(metadata.ownerReferences),
+            labels=_map_text(metadata.labels),
+            annotations=_map_text(metadata.annotations),
+            document=document,
+            altered=altered,
+        )
+
+
+def same_content(left: str, right: str) -> bool:
+    """Whether two stored documents say the same, whatever their key order and spacing."""
+    if left == right:
+        return True
+    return bool(msgspec.json.decode(left) == msgspec.json.decode(right))
+
+
+def _text(data: bytes) -> str:
+    # Go never emits invalid UTF-8; something that is not Go may, and one byte must not stop a stream.
+    return data.decode("utf-8", "replace")
+
+
+def _map_text(raw: msgspec.Raw | None) -> str | None:
+    if raw is None or bytes(raw) == b"null":
+        return None
+    return _text(bytes(raw))
+
+
+def _owner(owners: list[_Owner] | None) -> str | None:
+    if not owners:
+        return None
+    return next((owner.uid for owner in owners if owner.controller), owners[0].uid) or None
+
+
+def _redact(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """A Secret without its values: keys kept, and no copy of them in `last-applied-configuration`."""
+    for key in ("data", "stringData"):
+        if key in fields:
+            values: Any = msgspec.json.decode(fields[key])
+            if isinstance(values, dict):
+                fields[key] = msgspec.Raw(_ENCODER.encode(dict.fromkeys(values, REDACTED)))
+            elif values is not None:
+                fields[key] = msgspec.Raw(_ENCODER.encode(REDACTED))
+    inner = _RAW_MAP.decode(fields["metadata"])
+    raw = inner.get("annotations")
+    if raw is not None and bytes(raw) != b"null":
+        annotations = _RAW_MAP.decode(raw)
+        if annotations.pop(_LAST_APPLIED, None) is not None:
+            inner["annotations"] = msgspec.Raw(_ENCODER.encode(annotations))
+            fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
+    return fields

@@ -1,0 +1,1 @@
+"""A Kubernetes API server in memory, as exact as the recordings, that misbehaves on command."""
