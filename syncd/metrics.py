@@ -49,7 +49,7 @@ class Metrics:
     """The metrics of one process, in a registry of its own. Every method is cheap and never raises."""
 
     def __init__(self) -> None:
-        # They would add a second series to each counter that no one asks for. (The library has no types here.)
+        # It would add a second series to each counter. The library has no types here.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.declared: list[Declared] = []

@@ -1,0 +1,284 @@
+"""The keys of the configuration, their types, bounds and defaults. `docs/configuration.md` explains each.
+
+A cluster's own `resources`, `exclude` or `reconcile` replaces that of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from syncd.config.source import expanded
+from syncd.config.value import Duration, Share, Size, address, cron
+from syncd.core.selection import Selection, intersect
+
+ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+ResourceName = Annotated[
+    str, StringConstraints(pattern=r"^(\*|\*\.[A-Za-z0-9.-]*|[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9.-]*)?)$")
+]
+Namespace = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+SchemaName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+
+
+class Model(BaseModel):
+    """Unknown keys are errors, values are fixed once loaded, keys go by their name in the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Database(Model):
+    url: SecretStr = Field(
+        SecretStr("sqlite:///syncd.db"),
+        validate_default=True,
+        json_schema_extra={"default": "sqlite:///syncd.db", "format": "uri"},
+    )
+    schema_name: SchemaName = Field("public", alias="schema")
+
+    @field_validator("url")
+    @classmethod
+    def _absolute(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        base, environ = _surroundings(info)
+        return SecretStr(database_url(value.get_secret_value(), base, environ))
+
+    @field_validator("schema_name")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value.lower().startswith("pg_"):
+            raise ValueError("must not begin with pg_, which PostgreSQL keeps for itself")
+        return value
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password, for messages."""
+        text = re.sub(r"(://[^/@?#]*?):.*@", r"\1:***@", self.url.get_secret_value())
+        return re.sub(r"(?i)(password=)[^&]*", r"\1***", text)
+
+
+class ResourceEntry(Model):
+    name: ResourceName
+    namespaces: tuple[Namespace, ...] = ()
+    label_selector: str = ""
+    field_selector: str = ""
+    page_size: int = Field(500, ge=1, le=10_000)
+    redact: Literal["values", "none"] = "values"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(schema))]}
+
+    def selection(self, where: str) -> Selection:
+        """The entry as the engine takes it; `where` names its place in messages."""
+        return Selection(
+            self.name,
+            self.namespaces,
+            self.label_selector,
+            self.field_selector,
+            self.page_size,
+            self.redact == "values",
+            where,
+        )
+
+
+class Reconcile(Model):
+    enabled: bool = True
+    every: Annotated[Duration, Field(ge=timedelta(seconds=1))] | None = None
+    jitter: Share | None = None
+    cron: str | None = None
+    compare: Literal["version", "content"] = "version"
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, value: str | None) -> str | None:
+        return cron(value) if value is not None else None
+
+    @model_validator(mode="after")
+    def _one_schedule(self) -> Self:
+        if self.cron is not None and self.every is not None:
+            raise ValueError("takes `every` or `cron`, not both")
+        if self.cron is not None and self.jitter is not None:
+            raise ValueError("takes `jitter` with `every` alone: a cron time is exact")
+        return self
+
+    @property
+    def interval(self) -> timedelta | None:
+        """Between two runs; None where a cron expression says when, or it is turned off."""
+        if not self.enabled or self.cron is not None:
+            return None
+        return self.every or timedelta(hours=1)
+
+    @property
+    def spread(self) -> float:
+        """The share of the interval by which a run may come sooner or later."""
+        return 0.2 if self.jitter is None else self.jitter
+
+    @property
+    def deep(self) -> bool:
+        """Whether documents are compared, not versions alone."""
+        return self.compare == "content"
+
+
+Entries = Annotated[tuple[ResourceEntry, ...], Field(min_length=1)]
+Exclusions = tuple[ResourceName, ...]
+
+
+class Cluster(Model):
+    name: ClusterName
+    kubeconfig: Path | None = None
+    context: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    resources: Entries | None = None
+    exclude: Exclusions | None = None
+    reconcile: Reconcile | None = None
+
+    @field_validator("kubeconfig")
+    @classmethod
+    def _absolute(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        base, environ = _surroundings(info)
+        return expanded(str(value), base, environ) if value is not None else None
+
+    @field_validator("resources")
+    @classmethod
+    def _disjoint(cls, value: Entries | None) -> Entries | None:
+        return _disjoint(value) if value is not None else None
+
+
+class DeletedObjects(Model):
+    keep: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(days=7)
+
+
+class Limits(Model):
+    concurrent_snapshots: int = Field(4, ge=1, le=64)
+    deletion_share: Share = 0.5
+    queue_bytes: Annotated[Size, Field(ge=2**20)] = 32 * 2**20
+
+
+class Server(Model):
+    listen: str | None = "127.0.0.1:8090"
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port(cls, value: str | None) -> str | None:
+        if value:
+            address(value)
+        return value or None
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where to listen, None where the server is turned off."""
+        return address(self.listen) if self.listen else None
+
+
+class Log(Model):
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(Model):
+    database: Database = Field(default_factory=Database, validate_default=True)
+    clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
+    resources: tuple[ResourceEntry, ...] = ()
+    exclude: Exclusions = ()
+    reconcile: Reconcile = Field(default_factory=Reconcile)
+    deleted_objects: DeletedObjects = Field(default_factory=DeletedObjects)
+    limits: Limits = Field(default_factory=Limits)
+    server: Server = Field(default_factory=Server)
+    log: Log = Field(default_factory=Log)
+
+    @field_validator("clusters")
+    @classmethod
+    def _distinct(cls, value: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
+        names = [cluster.name for cluster in value]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"two clusters are named {', '.join(doubled)}; the name is a key of every table")
+        return value
+
+    @field_validator("resources")
+    @classmethod
+    def _disjoint(cls, value: tuple[ResourceEntry, ...]) -> tuple[ResourceEntry, ...]:
+        return _disjoint(value)
+
+    @model_validator(mode="after")
+    def _something_to_mirror(self) -> Self:
+        idle = [cluster.name for cluster in self.clusters if cluster.resources is None]
+        if not self.resources and idle:
+            raise ValueError(f"nothing is selected for {', '.join(idle)}: add `resources`, like `- pods`")
+        return self
+
+    def selections(self, cluster: Cluster) -> list[Selection]:
+        """What is asked of a cluster: its own entries, else the file's."""
+        if cluster.resources is None:
+            return [entry.selection(f"resources[{i}]") for i, entry in enumerate(self.resources)]
+        place = f"clusters[{self.clusters.index(cluster)}].resources"
+        return [entry.selection(f"{place}[{i}]") for i, entry in enumerate(cluster.resources)]
+
+    def excluded(self, cluster: Cluster) -> tuple[str, ...]:
+        """What is never mirrored of a cluster."""
+        return self.exclude if cluster.exclude is None else cluster.exclude
+
+    def schedule(self, cluster: Cluster) -> Reconcile:
+        """When and how deep a cluster is reconciled."""
+        return self.reconcile if cluster.reconcile is None else cluster.reconcile
+
+
+def database_url(text: str, base: Path, environ: Mapping[str, str]) -> str:
+    """A URL with the path of its SQLite file made absolute.
+
+    Raises:
+        ValueError: another database, or no file. The text never repeats the URL: it may hold a password.
+    """
+    scheme, separator, rest = text.partition("://")
+    dialect = scheme.partition("+")[0]
+    if not separator or dialect not in ("sqlite", "postgresql", "postgres"):
+        raise ValueError("must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    if dialect != "sqlite":
+        return "postgresql" + text.removeprefix(dialect)
+    file, question, query = rest.partition("?")
+    if not file.startswith("/") or file[1:] in ("", ":memory:"):
+        raise ValueError("must name a file: sqlite:///syncd.db, or sqlite:////var/lib/syncd.db from the root")
+    path = expanded(file[1:], base, environ)
+    if "\0" in file:
+        raise ValueError("has a NUL in its path")
+    return f"{scheme}:///{path}{question}{query}"
+
+
+def _surroundings(info: ValidationInfo) -> tuple[Path, Mapping[str, str]]:
+    context = info.context or {}
+    return context.get("base", Path()), context.get("environ", {})
+
+
+def _disjoint(entries: tuple[ResourceEntry, ...]) -> tuple[ResourceEntry, ...]:
+    """Refuses two entries that spell one resource alike and share a namespace. Entries that spell it in
+    two ways are found when a cluster's discovery is known.
+    """
+    for (i, left), (j, right) in combinations(enumerate(entries), 2):
+        if left.name.lower() == right.name.lower() and intersect(left.namespaces, right.namespaces):
+            raise ValueError(
+                f'entries {i} and {j} (counted from 0) both select "{left.name}" in the same namespaces; '
+                "merge them or give them namespaces that do not intersect"
+            )
+    return entries
