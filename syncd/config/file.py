@@ -7,7 +7,6 @@ step. A value that came from the environment or another file is never repeated i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +16,6 @@ from pydantic_core import ErrorDetails
 
 from syncd.config.model import Config, database_url
 from syncd.config.source import Loc, Source, parse
-from syncd.config.value import spelt
 from syncd.core.errors import ConfigError
 
 MINIMAL = """\
@@ -174,8 +172,10 @@ def _explained(error: ErrorDetails, source: Source) -> tuple[Loc, str]:
     if kind == "literal_error":
         return loc, f"{_repeated(given, loc, source)}must be one of {context['expected']}"
     if kind in ("greater_than_equal", "less_than_equal"):
-        word, bound = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
-        return loc, f"must be at {word} {spelt(bound) if isinstance(bound, timedelta) else bound}"
+        return (
+            loc,
+            f"must be at least {context['ge']}" if "ge" in context else f"must be at most {context['le']}",
+        )
     if kind == "too_short":
         return loc, "must not be empty"
     message = error["msg"]

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from syncd.config.source import expanded
-from syncd.config.value import Duration, Share, Size, address, cron
+from syncd.config.value import Duration, Share, Size, address, cron, no_shorter_than
 from syncd.core.selection import Selection, intersect
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -105,7 +105,7 @@ class ResourceEntry(Model):
 
 class Reconcile(Model):
     enabled: bool = True
-    every: Annotated[Duration, Field(ge=timedelta(seconds=1))] | None = None
+    every: Annotated[Duration, no_shorter_than(timedelta(seconds=1))] | None = None
     jitter: Share | None = None
     cron: str | None = None
     compare: Literal["version", "content"] = "version"
@@ -167,7 +167,9 @@ class Cluster(Model):
 
 
 class DeletedObjects(Model):
-    keep: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(days=7)
+    keep: Annotated[Duration, no_shorter_than(timedelta(hours=1))] = Field(
+        timedelta(days=7), json_schema_extra={"default": "7d"}
+    )
 
 
 class Limits(Model):

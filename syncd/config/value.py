@@ -9,7 +9,7 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 _DURATION = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+"
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
@@ -78,10 +78,20 @@ def cron(value: str) -> str:
     return " ".join(fields)
 
 
+def no_shorter_than(shortest: timedelta) -> AfterValidator:
+    """A bound on a duration, worded as a file would say it."""
+
+    def bounded(value: timedelta) -> timedelta:
+        if value < shortest:
+            raise ValueError(f"must be at least {spelt(shortest)}")
+        return value
+
+    return AfterValidator(bounded)
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(duration),
-    PlainSerializer(spelt, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION}$", "examples": ["1h", "7d", "500ms"]}),
 ]
 Share = Annotated[
