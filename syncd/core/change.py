@@ -173,6 +173,7 @@ class StreamRow:
     resource_version: str | None
     object_count: int = 0
     unordered: bool = False
+    verified_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,12 @@ class ApiServer(Protocol):
     Errors: `ApiError` for any answer but 2xx, `ConnectionLost` where there is no complete answer.
     """
 
-    async def list(self, stream: Stream, request: ListRequest) -> bytes:
+    async def list(self, stream: Stream, request: ListRequest, *, metadata_only: bool = False) -> bytes:
         """The complete body of a 200 answer; a truncated body is `ConnectionLost`."""
         ...
 
     def watch(
-        self, stream: Stream, request: WatchRequest
+        self, stream: Stream, request: WatchRequest, *, metadata_only: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Raw chunks of the stream's body, identity-encoded, cut anywhere. Entering raises what the
         server answered instead of 200; a clean end of body ends the iteration, anything else raises

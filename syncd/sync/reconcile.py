@@ -1,0 +1,314 @@
+"""One reconcile of one stream: a snapshot beside the live watch, and what it finds wrong with the table.
+
+Pages are compared as they come; an equal row needs no wait. Keys that differ are held until the stream has
+passed the list's version, and judged then between two batches by the stream's own writer, so changes in
+flight are never drift and the stream never waits. A clean reconcile writes its report alone (mirror.md §6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from syncd.core.change import Batch, Deletion, Drift, DriftKind, KeyRange, RowVersion
+from syncd.core.document import Item
+from syncd.core.errors import FenceLost, ProtocolError, SyncdError
+from syncd.core.frames import EventType, LineSplitter, parse_frame
+from syncd.core.listwatch import Listing, ListWatch, SnapshotPage, Watching
+from syncd.core.ports import Report, WatchRequest
+from syncd.core.resource import Cause, compare_versions
+from syncd.core.snapshot import difference, judge
+from syncd.sync.environment import Environment
+from syncd.sync.inbox import Task
+from syncd.sync.reflector import Reflector
+from syncd.sync.snapshot import pages
+
+HELD_BYTES = 64 * 1024 * 1024  # of differing objects; past it the table is not drifting but wrong: relist
+HELD_KEYS = 20_000
+SIDE_WATCHES = 3
+_CHUNK = 500
+
+
+class Void(Exception):
+    """The reconcile cannot be finished; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for. `deep` compares content; a dry run records and repairs nothing."""
+
+    deep: bool = False
+    dry_run: bool = False
+    request_id: int | None = None
+
+
+class Reconcile:
+    """One run over one stream.
+
+    Args:
+        progress: called after each page with the objects checked so far and the server's estimate of
+            those to come.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        reflector: Reflector,
+        order: Order,
+        progress: Callable[[int, int | None], None] = lambda checked, remaining: None,
+    ) -> None:
+        self._environment = environment
+        self._reflector = reflector
+        self._order = order
+        self._progress = progress
+        self._held: dict[str, Item | None] = {}
+        self._held_bytes = 0
+        self.report = Report()
+
+    async def run(self) -> Report:
+        """Compares, waits, judges, repairs, reports. Errors of the API end in the report's `error`."""
+        environment, reflector = self._environment, self._reflector
+        began = environment.clock.monotonic()
+        if not reflector.live:
+            reason = reflector.progress.error or f"it is {reflector.progress.state}"
+            self.report.error = f"the stream is not live: {reason}"
+            return self.report
+        order, writer = self._order, reflector.writer
+        store = environment.store
+        self.report.reconciliation_id = await writer.attempt(
+            lambda: store.begin_reconciliation(
+                writer.row, deep=order.deep, dry_run=order.dry_run, request_id=order.request_id
+            )
+        )
+        try:
+            await self._compare()
+            if self._held:
+                await self._catch_up()
+                await self._judge_between_batches()
+        except Void as reason:
+            self.report.error = str(reason)
+        except SyncdError as error:
+            self.report.error = str(error)
+        finally:
+            self._held.clear()
+        await self._finish()
+        environment.metrics.reconciled(reflector.stream, environment.clock.monotonic() - began)
+        return self.report
+
+    async def _finish(self) -> None:
+        writer, report = self._reflector.writer, self.report
+        try:
+            await writer.attempt(
+                lambda: self._environment.store.finish_reconciliation(
+                    writer.row, report.reconciliation_id, report
+                )
+            )
+        except FenceLost as error:  # the stream began anew meanwhile: void, and the row stays open
+            report.error = report.error or str(error)
+
+    # --- comparing --------------------------------------------------------------------------------
+
+    async def _compare(self) -> None:
+        reflector = self._reflector
+        ordered = reflector.settings.ranges and not reflector.writer.row.unordered
+        seen: set[str] | None = None if ordered else set()
+        lister = ListWatch(reflector.settings.transform, limit=reflector.settings.page_size)
+        async with aclosing(pages(self._environment, reflector.stream, lister)) as source:
+            async for page in source:
+                if page.first:
+                    self.report.list_version = page.resource_version
+                    self._check_version(page.resource_version)
+                if not page.ordered and seen is None:
+                    raise Void("the server does not list in byte order; a relist will remember it")
+                await self._compare_page(page, seen)
+                self.report.checked += len(page.items)
+                self._progress(self.report.checked, 0 if page.last else page.remaining)
+
+    def _check_version(self, version: str) -> None:
+        if compare_versions(version, self._reflector.machine.position) == -1:
+            self._reflector.relist("behind", content=False)
+            raise Void(f"the list is at {version}, behind the stream; a relist decides")
+
+    async def _compare_page(self, page: SnapshotPage, seen: set[str] | None) -> None:
+        keys: KeyRange | list[str] = page.range
+        if seen is not None:
+            keys = [item.key for item in page.items]
+            seen.update(keys)
+        found = difference(page.items, await self._rows(keys))
+        for item in (*found.upserts, *found.retry):
+            self._hold(item.key, item)
+        gone = found.gone
+        if seen is not None:
+            rows = await self._rows(KeyRange()) if page.last else []
+            gone = tuple(row for row in rows if row.key not in seen)
+        for row in gone:
+            self._hold(row.key, None)
+
+    def _hold(self, key: str, item: Item | None) -> None:
+        self._held[key] = item
+        self._held_bytes += 200 if item is None else item.size
+        if self._held_bytes > HELD_BYTES or len(self._held) > HELD_KEYS:
+            self._reflector.relist("too_much_drift", content=self._order.deep)
+            raise Void("more differs than a reconcile holds; a relist brings the table level")
+
+    async def _rows(self, keys: KeyRange | list[str]) -> list[RowVersion]:
+        writer, store = self._reflector.writer, self._environment.store
+        return await writer.attempt(lambda: store.rows(writer.row, keys, documents=self._order.deep))
+
+    # --- catching up ------------------------------------------------------------------------------
+
+    async def _catch_up(self) -> None:
+        """Until the stream has passed the list's version. A quiet resource gets a bookmark only each
+        minute, so a short side watch asks for one; where none comes, a relist takes over.
+        """
+        timing = self._environment.timing
+        if await self._passed(timing.side_watch * 0.1):
+            return
+        for _ in range(SIDE_WATCHES if self._reflector.settings.bookmarks else 0):
+            await self._side_watch()
+            if await self._passed(timing.side_watch * 0.1):
+                return
+        if await self._passed(timing.catch_up):
+            return
+        self._reflector.relist("reconcile")
+        raise Void("the stream did not reach the list's version; a relist brings the table level")
+
+    async def _passed(self, patience: float) -> bool:
+        clock = self._environment.clock
+        until = clock.monotonic() + patience
+        while True:
+            state = self._reflector.machine.state
+            if isinstance(state, Listing):
+                raise Void("the stream is relisting")
+            position = self._reflector.machine.position
+            if compare_versions(position, self.report.list_version) in (0, 1):
+                return True
+            if clock.monotonic() >= until:
+                return False
+            await clock.sleep(min(0.02, patience / 4))
+
+    async def _side_watch(self) -> None:
+        """A watch from the stream's position, too short to be anything but a question: no event and a
+        bookmark mean that the stream is level with the bookmark.
+        """
+        reflector, timing = self._reflector, self._environment.timing
+        since = reflector.machine.position
+        seconds = max(1, round(timing.side_watch))
+        splitter = LineSplitter()
+        try:
+            async with (
+                asyncio.timeout(seconds + timing.watch_margin),
+                self._environment.api.watch(reflector.stream, WatchRequest(since, seconds)) as chunks,
+            ):
+                async for chunk in chunks:
+                    for line in splitter.feed(chunk):
+                        frame = parse_frame(line)
+                        if frame is None:
+                            continue
+                        if frame.type is not EventType.BOOKMARK:
+                            return  # an event: the stream gets it too, and will pass by itself
+                        self._bookmark(since, frame.bookmark()[0])
+                        if compare_versions(reflector.machine.position, self.report.list_version) != -1:
+                            return
+        except TimeoutError:
+            return
+
+    def _bookmark(self, since: str, version: str) -> None:
+        """Counts as the stream's own, if the stream is still where the side watch began."""
+        reflector, state = self._reflector, self._reflector.machine.state
+        if isinstance(state, Watching) and state.received == state.closed == since:
+            now = self._environment.clock.monotonic()
+            for change in reflector.machine.bookmark_received(version):
+                reflector.inbox.put(change, now)
+
+    # --- judging ----------------------------------------------------------------------------------
+
+    async def _judge_between_batches(self) -> None:
+        """Posts the judgement behind all that was received, and waits for it."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        received = self._reflector.machine.received
+
+        async def judge_now() -> None:
+            try:
+                await self._judge(received)
+            except BaseException as error:
+                if not done.done():
+                    done.set_exception(Void(str(error) or type(error).__name__))
+                raise
+            if not done.done():
+                done.set_result(None)
+
+        def void(reason: str) -> None:
+            if not done.done():
+                done.set_exception(Void(reason))
+
+        self._reflector.inbox.post(Task(judge_now, void))
+        await done
+
+    async def _judge(self, received: str) -> None:
+        keys = list(self._held)
+        for start in range(0, len(keys), _CHUNK):
+            await self._judge_keys(keys[start : start + _CHUNK], received)
+
+    async def _judge_keys(self, keys: list[str], received: str) -> None:
+        writer, store = self._reflector.writer, self._environment.store
+        rows = {row.key: row for row in await self._rows(keys)}
+        buried = await writer.attempt(lambda: store.tombstones(writer.row, keys))
+        tombstones = {stone.key: stone for stone in buried if stone.cause.guards}
+        versions = (self.report.list_version, received)
+        batch = Batch(guarded=False, reconciliation_id=self.report.reconciliation_id)
+        upserts: list[Item] = []
+        deletes: list[Deletion] = []
+        findings: list[Drift] = []
+        for key in keys:
+            item, row = self._held[key], rows.get(key)
+            if row is not None and row.quarantined and item is not None:
+                upserts.append(item)  # not drift: the database refused it; it may take it now
+                continue
+            kind = judge(item, row, tombstones.get(key), versions)
+            if kind is None:
+                continue
+            findings.append(_drift(kind, item, row))
+            if item is not None:
+                upserts.append(item)
+            elif row is not None:
+                deletes.append(Deletion(key, row.uid, self.report.list_version, Cause.RECONCILE))
+        self._count(findings)
+        batch.drift = findings
+        batch.repaired = not self._order.dry_run
+        if batch.repaired:
+            batch.upserts, batch.deletes = upserts, deletes
+            self.report.repaired += len(findings)
+        if findings or batch.upserts:
+            await writer.commit(batch, changes=len(batch.upserts) + len(batch.deletes))
+
+    def _count(self, findings: list[Drift]) -> None:
+        report = self.report
+        for finding in findings:
+            self._environment.metrics.drift(self._reflector.stream, finding.kind)
+            match finding.kind:
+                case DriftKind.MISSING:
+                    report.missing += 1
+                case DriftKind.STALE:
+                    report.stale += 1
+                case DriftKind.GHOST:
+                    report.ghost += 1
+                case DriftKind.ALTERED:
+                    report.altered += 1
+
+
+def _drift(kind: DriftKind, item: Item | None, row: RowVersion | None) -> Drift:
+    subject = item or row
+    if subject is None:
+        raise ProtocolError("drift without an object and without a row")
+    return Drift(
+        kind=kind,
+        key=subject.key,
+        namespace=subject.namespace,
+        name=subject.name,
+        uid=subject.uid,
+        table_version=row.resource_version if row else None,
+        cluster_version=item.resource_version if item else None,
+    )

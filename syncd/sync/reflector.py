@@ -1,0 +1,418 @@
+"""A reflector drives one stream: snapshot, probe, watch, commit, and again, for as long as it lives.
+
+A reader task puts what a watch delivers into the inbox; the reflector's own task takes it out and is the
+only one that commits. What to do about an error is asked of `recovery.react`; where to begin is decided by
+what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from syncd.core import recovery
+from syncd.core.batching import Gathering
+from syncd.core.change import Batch, Marks, StreamRow
+from syncd.core.errors import ConnectionLost, FenceLost, StoreUnavailable, SyncdError
+from syncd.core.listwatch import ListWatch, SnapshotPage
+from syncd.core.recovery import Action, Reaction
+from syncd.core.resource import State, Stream
+from syncd.sync.environment import Environment, Settings
+from syncd.sync.inbox import Ended, Inbox, Opened, Relist, Task
+from syncd.sync.probe import probe
+from syncd.sync.reader import Reader
+from syncd.sync.setback import Setbacks
+from syncd.sync.snapshot import RolledBack, Snapshot, Unconfirmed, Unordered, pages
+from syncd.sync.writer import Writer
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a terminal or a health check shows of a stream."""
+
+    state: State = State.PENDING
+    error: str = ""
+    listed: int = 0
+    remaining: int | None = None
+    events: int = 0
+    synced: bool = False  # a snapshot has been completed, now or in an earlier life
+
+
+class Reflector:
+    """One stream, mirrored.
+
+    Args:
+        adopt: ids of streams no longer selected, whose rows in this scope are taken over.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        stream: Stream,
+        settings: Settings,
+        *,
+        adopt: tuple[int, ...] = (),
+    ) -> None:
+        self.stream = stream
+        self.settings = settings
+        self.progress = Progress()
+        self.machine = ListWatch(settings.transform)
+        self.inbox = Inbox(self._gathering, limit=settings.queue_bytes)
+        self._environment = environment
+        self._adopt = adopt
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        self._setbacks = Setbacks(environment, stream)
+        self._delivered = True  # the last watch brought something
+        self._probe_due = True
+        self._settling: asyncio.TimerHandle | None = None
+
+    def _gathering(self) -> Gathering:
+        return Gathering(self.settings.cause(self.stream))
+
+    @property
+    def writer(self) -> Writer:
+        """The stream's one writer, once it is open."""
+        assert self._writer is not None
+        return self._writer
+
+    @property
+    def row(self) -> StreamRow | None:
+        """The durable model as last committed, None before the first time."""
+        return None if self._writer is None else self._writer.row
+
+    def lag(self) -> float:
+        """Seconds since the oldest event that is received and not committed; 0 when there is none."""
+        times = [self.inbox.oldest, self._writer.in_flight if self._writer else None]
+        known = [time for time in times if time is not None]
+        return self._environment.clock.monotonic() - min(known) if known else 0.0
+
+    def relist(self, reason: str, *, content: bool = False) -> None:
+        """Asks for a snapshot as soon as the stream can."""
+        self.inbox.post(Relist(reason, content))
+
+    def change_settings(self, settings: Settings) -> None:
+        """Another projection: a snapshot that compares content. The old schema may still serve a custom
+        resource, so its projection counts only after its storage was seen torn down, or had the time.
+        """
+        self.settings = settings
+        if settings.custom:
+            self._unsettle()
+        self.relist("projection", content=True)
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._open()
+                    await self._follow()
+                except FenceLost as error:
+                    self._environment.log.info("beginning anew", stream=str(self.stream), why=str(error))
+                    self._environment.metrics.retry(self.stream, "fence")
+                    await self._stop_reader()
+                    self.inbox.clear("the stream began anew")
+                    await self._environment.clock.sleep(self._environment.timing.backoff_first / 8)
+        finally:
+            await self._stop_reader()
+            self.inbox.clear("syncd is stopping")
+            if self._settling is not None:
+                self._settling.cancel()
+
+    async def _open(self) -> None:
+        environment, attempt = self._environment, 0
+        while True:
+            try:
+                row = await environment.store.open(self.stream, adopt=self._adopt)
+                break
+            except StoreUnavailable as error:
+                environment.metrics.database_error("unavailable")
+                self._show(State.BACKOFF, str(error))
+                timing = environment.timing
+                cap = timing.store_backoff_cap
+                await environment.clock.sleep(recovery.backoff(attempt, environment.random, timing, cap))
+                attempt += 1
+            except FenceLost:
+                environment.lease_lost()
+                raise
+        self._writer = Writer(environment, self.stream, row)
+        self.progress.synced = row.resource_version is not None
+        self._show(row.state)
+
+    async def _follow(self) -> None:
+        """From the stored row onwards; never returns, raises FenceLost to begin anew."""
+        row, settings = self.writer.row, self.settings
+        self.machine = ListWatch(settings.transform, resource_version=row.resource_version)
+        begin = recovery.start(row, settings.projection)
+        wish = Relist(begin.reason, begin.content) if begin.reason else None
+        if begin.reason == "projection" and settings.custom:
+            self._unsettle()
+        self._probe_due = True
+        while True:
+            try:
+                if wish is not None:
+                    await self._snapshot(wish)
+                    wish = None
+                wish = await self._watch()
+            except RolledBack as error:
+                await self._distrust(str(error))
+            except FenceLost:
+                raise
+            except SyncdError as error:
+                self._probe_due = True
+                wish = await self._recover(error, wish)
+
+    async def _recover(self, error: SyncdError, wish: Relist | None) -> Relist | None:
+        """Says what happened and waits as long as it asks for; the snapshot that must follow, if any."""
+        version = "" if wish is not None else self.machine.position
+        reaction = self._setbacks.react(error, listing=wish is not None, version=version)
+        if reaction.action is Action.RELIST:
+            kind = "settle" if self._settling is not None else reaction.kind
+            wish = wish or Relist(kind, self.settings.custom)
+        elif not self._setbacks.negligible(error, reaction):
+            parked = reaction.action is Action.PARK
+            await self._mark(State.PARKED if parked else State.BACKOFF, str(error))
+        return await self._pause(reaction) or wish
+
+    async def _mark(self, state: State, error: str) -> None:
+        if (self.progress.state, self.progress.error) != (state, error):
+            self._show(state, error)
+            await self.writer.commit(Batch(state=state, marks=Marks(last_error=error)))
+
+    def _show(self, state: State, error: str = "") -> None:
+        self.progress.state, self.progress.error = state, error
+        self._environment.metrics.stream_state(self.stream, state)
+
+    async def _pause(self, reaction: Reaction) -> Relist | None:
+        """Waits as long as it asks for, and gives back a wish for a snapshot that came meanwhile; where
+        the stream is parked the wish ends the wait. Other tasks are void.
+        """
+        wish: Relist | None = None
+        sleep = asyncio.ensure_future(self._environment.clock.sleep(reaction.delay))
+        try:
+            while not sleep.done() and not (wish and reaction.action is Action.PARK):
+                mail = asyncio.ensure_future(self.inbox.wait())
+                either: set[asyncio.Future[Any]] = {sleep, mail}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                mail.cancel()
+                while not self.inbox.empty:
+                    entry = await self.inbox.take()
+                    if isinstance(entry, Relist):
+                        wish = entry
+                    elif isinstance(entry, Task):
+                        entry.void(f"the stream is in {self.progress.state}: {self.progress.error}")
+            return wish
+        finally:
+            sleep.cancel()
+            await asyncio.gather(sleep, return_exceptions=True)
+
+    async def _distrust(self, reason: str) -> None:
+        """A new epoch for the whole cluster, committed before page one (mirror.md §7)."""
+        environment, writer = self._environment, self.writer
+        environment.log.warning("distrusting stored versions", stream=str(self.stream), why=reason)
+        environment.metrics.relist(self.stream, "rollback")
+        await writer.attempt(lambda: environment.store.begin_epoch(writer.row, reason))
+        environment.distrusted(self.stream)
+        raise FenceLost(f"a new epoch: {reason}")
+
+    # --- snapshot ---------------------------------------------------------------------------------
+
+    async def _snapshot(self, wish: Relist) -> None:
+        environment, writer = self._environment, self.writer
+        async with environment.snapshots:
+            await environment.verify()
+            await self._stop_reader()
+            self.inbox.clear("a relist began")
+            environment.metrics.relist(self.stream, wish.reason)
+            environment.log.info("snapshot begins", stream=str(self.stream), reason=wish.reason)
+            began = environment.clock.monotonic()
+            await writer.commit(Batch(state=State.SYNCING))
+            self.progress.listed, self.progress.remaining = 0, None
+            self._show(State.SYNCING)
+            snapshot = self._new_snapshot(wish)
+            if self._starved(wish):
+                await self._list_beside(snapshot)
+            else:
+                version = await snapshot.run()
+                self.machine = ListWatch(self.settings.transform, resource_version=version)
+        self._setbacks.clear()
+        self._probe_due, self._delivered, self.progress.synced = False, False, True
+        self._show(State.LIVE)
+        seconds = environment.clock.monotonic() - began
+        environment.metrics.snapshot(self.stream, seconds)
+        environment.log.info(
+            "snapshot complete",
+            stream=str(self.stream),
+            objects=writer.row.object_count,
+            version=writer.row.resource_version,
+            seconds=round(seconds, 2),
+        )
+
+    def _starved(self, wish: Relist) -> bool:
+        """The watch after the last snapshot expired before it brought anything: writing takes longer
+        than the server's history. Then the watch is opened first, and the list runs beside it.
+        """
+        ranges = self.settings.ranges and not self.writer.row.unordered
+        return wish.reason == "expired" and not self._delivered and ranges
+
+    def _new_snapshot(self, wish: Relist) -> Snapshot:
+        custom = self.settings.custom
+        settled = not (custom and wish.reason == "projection")
+        if settled and self._settling is not None and wish.reason == "settle":
+            self._settling.cancel()
+            self._settling = None
+        return Snapshot(
+            self._environment,
+            self.stream,
+            self.settings,
+            self.writer,
+            content=wish.content or custom,
+            projection=self.settings.projection if self._settling is None else None,
+            progress=self._page_done,
+        )
+
+    def _page_done(self, page: SnapshotPage) -> None:
+        self.progress.listed += len(page.items)
+        self.progress.remaining = 0 if page.last else page.remaining
+
+    async def _list_beside(self, snapshot: Snapshot) -> None:
+        """A list beside a watch from its own version: what the watch brings is applied between the pages
+        and is newer than they are; the checkpoint moves with the last page (mirror.md §4).
+        """
+        lister = ListWatch(self.settings.transform, limit=self.settings.page_size)
+        async with aclosing(pages(self._environment, self.stream, lister)) as source:
+            page = await anext(source)
+            snapshot.check_rollback(page.resource_version)
+            self.machine = ListWatch(self.settings.transform, resource_version=page.resource_version)
+            self._start_reader()
+            while True:
+                try:
+                    await snapshot.apply(page, beside=self.machine)
+                except Unconfirmed:
+                    raise ConnectionLost("a list would delete most of the rows; asking again") from None
+                except Unordered:
+                    await snapshot.remember_unordered()
+                    raise ConnectionLost("the list is not in byte order; asking again") from None
+                if page.last:
+                    return
+                fetch = asyncio.ensure_future(anext(source))
+                try:
+                    await self._apply_until(fetch)
+                    page = await fetch
+                finally:
+                    fetch.cancel()
+                    await asyncio.gather(fetch, return_exceptions=True)
+
+    async def _apply_until(self, fetch: asyncio.Future[SnapshotPage]) -> None:
+        """Applies what the watch brings, without a checkpoint, until the next page is there and nothing
+        is left.
+        """
+        while not (fetch.done() and self.inbox.empty):
+            mail = asyncio.ensure_future(self.inbox.wait())
+            either: set[asyncio.Future[Any]] = {fetch, mail}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            mail.cancel()
+            while not self.inbox.empty:
+                match await self.inbox.take():
+                    case (Gathering() as gathering, float() as received_at):
+                        gathering.reached = None
+                        await self._commit(gathering, received_at)
+                    case Ended(error=None):
+                        self._start_reader()
+                    case Ended(error=error) if error is not None:
+                        raise error
+                    case Task(void=void):
+                        void("a relist is under way")
+
+    # --- watch ------------------------------------------------------------------------------------
+
+    def _start_reader(self) -> None:
+        self._reader = Reader(self._environment, self.stream, self.machine, self.inbox)
+        self._reader.start()
+
+    async def _stop_reader(self) -> None:
+        if self._reader is not None:
+            await self._reader.stop()
+            self._reader = None
+
+    async def _watch(self) -> Relist | None:
+        """One watch, to its end; the snapshot somebody wished for meanwhile, if any.
+
+        Raises:
+            SyncdError: why it ended, when everything received is committed.
+        """
+        if self._reader is None:
+            if self._probe_due:
+                await probe(
+                    self._environment,
+                    self.stream,
+                    self.settings.transform,
+                    self.writer,
+                    self.machine.position,
+                )
+            self._start_reader()
+        while True:
+            entry = await self.inbox.take()
+            match entry:
+                case (Gathering() as gathering, float() as received_at):
+                    await self._commit(gathering, received_at)
+                case Relist():
+                    return entry
+                case Ended():
+                    self._reader = None
+                    return self._ended(entry)
+                case Opened():
+                    await self._opened()
+                case Task(run=run):
+                    await run()
+
+    async def _opened(self) -> None:
+        now = self._environment.clock.now()
+        patience = self._reader.patience if self._reader else 0.0
+        marks = Marks(
+            deadline_at=now + timedelta(seconds=patience),
+            verified_at=now if self._probe_due else None,
+            last_error="",
+        )
+        await self.writer.commit(Batch(state=State.LIVE, marks=marks))
+        self._show(State.LIVE)
+
+    async def _commit(self, gathering: Gathering, received_at: float) -> None:
+        now = self._environment.clock.now()
+        marks = Marks(
+            last_event_at=now if gathering.changes else None,
+            last_bookmark_at=now if gathering.bookmarked else None,
+            verified_at=now if self.inbox.empty else None,
+        )
+        self._delivered = True
+        await self.writer.commit(
+            gathering.batch(marks),
+            received_at=received_at if gathering.changes else None,
+            changes=gathering.changes,
+        )
+        self.progress.events += gathering.changes
+
+    def _ended(self, ended: Ended) -> Relist | None:
+        timing = self._environment.timing
+        if ended.events or ended.seconds > timing.backoff_reset:
+            self._setbacks.clear()
+        if ended.error is not None:
+            raise ended.error
+        if not ended.events and ended.seconds < timing.short_watch:
+            raise ConnectionLost("the watch ended at once", connected=True)
+        self._setbacks.clear()
+        self._probe_due = not (ended.on_time and ended.events)
+        if self._settling is not None and not ended.on_time:
+            return Relist("settle", content=True)
+        return None
+
+    def _unsettle(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+        loop = asyncio.get_running_loop()
+        self._settling = loop.call_later(self._environment.timing.settle, self.relist, "settle")

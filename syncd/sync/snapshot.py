@@ -1,0 +1,261 @@
+"""One snapshot: the pages of a list, each compared with the rows of its range and written where they differ.
+
+The next page is fetched while this one is written; memory is two pages, whatever the size of the cluster.
+The checkpoint moves with the last page alone. With the stream stopped the snapshot is the truth and
+overwrites; beside a watch from its own version it yields to what the watch brought (mirror.md §4, §5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
+from syncd.core.document import Item
+from syncd.core.errors import ConnectionLost, Expired, Invalid, ServerError, TooManyRequests
+from syncd.core.frames import parse_page
+from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
+from syncd.core.recovery import backoff
+from syncd.core.resource import Cause, State, Stream, compare_versions
+from syncd.core.snapshot import DeletionGuard, Difference, difference, judge
+from syncd.sync.environment import Environment, Settings
+from syncd.sync.writer import Writer
+
+PAGE_TRIES = 4
+EXPIRED_TOKENS = 2  # after these everything is asked for at once, which needs no token
+PAGE_BYTES = 16 * 1024 * 1024  # a page larger than this halves the limit of the next
+MIN_LIMIT = 50
+
+
+class RolledBack(Exception):
+    """The cluster went back in time: every version of it is distrusted."""
+
+
+class Unconfirmed(Exception):
+    """The list would delete more than the share; a second one has to say the same."""
+
+
+class Unordered(Exception):
+    """The server does not list in byte order: ranges say nothing."""
+
+
+async def pages(
+    environment: Environment, stream: Stream, machine: ListWatch
+) -> AsyncGenerator[SnapshotPage, None]:
+    """The pages of one consistent list, the next one fetched ahead; the last has `last` set.
+
+    Raises:
+        ApiError, ConnectionLost: after some tries of the same page.
+        ProtocolError: the body is not a page of this list.
+    """
+    fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+    try:
+        while True:
+            page = machine.page_received(parse_page(await fetch))
+            if page.size > PAGE_BYTES and machine.limit is not None:
+                machine.limit = max(MIN_LIMIT, machine.limit // 2)
+            if not page.last:
+                fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+            yield page
+            if page.last:
+                return
+    finally:
+        fetch.cancel()
+        await asyncio.gather(fetch, return_exceptions=True)
+
+
+async def _fetch(environment: Environment, stream: Stream, machine: ListWatch) -> bytes:
+    attempt = 0
+    while True:
+        began = environment.clock.monotonic()
+        try:
+            body = await environment.api.list(stream, machine.next_page())
+        except (ConnectionLost, ServerError, TooManyRequests) as error:
+            attempt += 1
+            if attempt == PAGE_TRIES:
+                raise
+            environment.metrics.retry(stream, "list")
+            asked = 0.0 if isinstance(error, ConnectionLost) else error.retry_after or 0.0
+            if machine.limit and not isinstance(error, TooManyRequests):
+                machine.limit = max(min(MIN_LIMIT, machine.limit), machine.limit // 2)
+            delay = backoff(attempt - 1, environment.random, environment.timing)
+            await environment.clock.sleep(max(delay, asked))
+        else:
+            environment.metrics.listed(stream, environment.clock.monotonic() - began, len(body))
+            return body
+
+
+class Snapshot:
+    """Brings one stream's rows to what a list says.
+
+    Args:
+        content: documents are compared too, not versions alone.
+        projection: stored with the checkpoint; None leaves the old one (not settled yet).
+        progress: called after each page.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        stream: Stream,
+        settings: Settings,
+        writer: Writer,
+        *,
+        content: bool,
+        projection: str | None,
+        progress: Callable[[SnapshotPage], None],
+    ) -> None:
+        self._environment = environment
+        self._stream = stream
+        self._settings = settings
+        self._writer = writer
+        self._content = content
+        self._projection = projection
+        self._progress = progress
+        self._confirmed = False
+        self._cause = Cause.LEFT_SELECTION if stream.selective else Cause.SNAPSHOT
+        self._seen: set[str] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """A list from page one."""
+        share = 2.0 if self._confirmed else self._settings.deletion_share
+        self._guard = DeletionGuard(self._writer.row.object_count, share=share)
+        self._fresh = self._writer.row.object_count == 0
+        ranges = self._settings.ranges and not self._writer.row.unordered
+        self._seen = None if ranges else set()
+
+    async def run(self) -> str:
+        """Lists, writes, checkpoints, with the stream stopped; the version it stands at.
+
+        Raises:
+            RolledBack: the list is behind the checkpoint.
+            FenceLost: the row moved.
+            SyncdError: of the API, after some tries. Only complete pages have deleted anything.
+        """
+        limit: int | None = self._settings.page_size
+        expired = 0
+        while True:
+            machine = ListWatch(self._settings.transform, limit=limit)
+            try:
+                return await self._list(machine)
+            except (Expired, Invalid) as error:
+                paging = isinstance(machine.state, Listing) and machine.state.continue_token is not None
+                expired += 1
+                if not paging or expired > EXPIRED_TOKENS:
+                    raise
+                self._environment.log.info("a continue token is refused: listing anew", error=str(error))
+                limit = None if expired == EXPIRED_TOKENS else limit
+            except Unconfirmed:
+                self._environment.log.warning(
+                    "a list would delete most of the rows; asking a second time", stream=str(self._stream)
+                )
+                self._confirmed = True
+            except Unordered:
+                await self.remember_unordered()
+            self._begin()
+
+    async def remember_unordered(self) -> None:
+        """From now on this stream's deletions wait for the last page."""
+        self._environment.log.warning("the list is not in byte order", stream=str(self._stream))
+        await self._writer.commit(Batch(marks=Marks(unordered=True)))
+
+    async def _list(self, machine: ListWatch) -> str:
+        async with aclosing(pages(self._environment, self._stream, machine)) as source:
+            async for page in source:
+                if page.first:
+                    self.check_rollback(page.resource_version)
+                await self.apply(page)
+                if page.last:
+                    return page.resource_version
+        raise AssertionError("a list ends with a last page")
+
+    def check_rollback(self, version: str) -> None:
+        """A list made after the last commit cannot be behind it.
+
+        Raises:
+            RolledBack: it is.
+        """
+        checkpoint = self._writer.row.resource_version
+        if checkpoint is not None and compare_versions(version, checkpoint) == -1:
+            raise RolledBack(f"the cluster is at {version}, behind the checkpoint {checkpoint}")
+
+    async def apply(self, page: SnapshotPage, *, beside: ListWatch | None = None) -> None:
+        """Writes what differs in the page's range; the last page brings the checkpoint.
+
+        Args:
+            beside: the machine of a watch from this list's version, everything of which is applied;
+                None with the stream stopped.
+
+        Raises:
+            Unconfirmed, Unordered: nothing of this page was written.
+        """
+        if not page.ordered and self._seen is None:
+            raise Unordered
+        found = await self._compare(page)
+        upserts, gone = found.upserts, list(found.gone)
+        if self._seen is not None:
+            self._seen.update(item.key for item in page.items)
+            gone = await self._unseen() if page.last else []
+        if beside is not None:
+            upserts, gone = await self._older(found, gone, (page.resource_version, beside.received))
+        if gone and not self._guard.allows(len(gone)):
+            raise Unconfirmed
+        self._report_newer(page, found, gone)
+        batch = Batch(
+            upserts=upserts,
+            deletes=[Deletion(row.key, row.uid, page.resource_version, self._cause) for row in gone],
+            guarded=False,
+            fresh=self._fresh,
+        )
+        if page.last:
+            now = self._environment.clock.now()
+            batch.resource_version = page.resource_version if beside is None else beside.position
+            batch.state = State.LIVE
+            batch.projection = self._projection
+            batch.marks = Marks(last_list_at=now, verified_at=now, last_error="")
+        if batch.upserts or batch.deletes or page.last:
+            await self._writer.commit(batch, changes=len(batch.upserts) + len(batch.deletes))
+        self._progress(page)
+
+    async def _compare(self, page: SnapshotPage) -> Difference:
+        if self._fresh:
+            return Difference(page.items, (), (), (), (), 0)
+        keys: KeyRange | list[str] = page.range
+        if self._seen is not None:
+            keys = [item.key for item in page.items]
+        rows = await self._rows(keys, documents=self._content)
+        return difference(page.items, rows)
+
+    async def _unseen(self) -> list[RowVersion]:
+        """The rows that no page named, where ranges cannot tell."""
+        seen = self._seen or set()
+        return [row for row in await self._rows(KeyRange(), documents=False) if row.key not in seen]
+
+    async def _rows(self, keys: KeyRange | list[str], *, documents: bool) -> list[RowVersion]:
+        store, writer = self._environment.store, self._writer
+        return await writer.attempt(lambda: store.rows(writer.row, keys, documents=documents))
+
+    async def _older(
+        self, found: Difference, gone: list[RowVersion], versions: tuple[str, str]
+    ) -> tuple[list[Item], list[RowVersion]]:
+        """Of what differs, only what the watch has not made newer than the list."""
+        store, writer = self._environment.store, self._writer
+        keys = [item.key for item in found.missing]
+        buried = await writer.attempt(lambda: store.tombstones(writer.row, keys)) if keys else []
+        tombstones = {stone.key: stone for stone in buried if stone.cause.guards}
+        upserts = [item for item in found.missing if judge(item, None, tombstones.get(item.key), versions)]
+        changed = (*found.stale, *found.altered)
+        upserts += [item for item, row in changed if judge(item, row, None, versions)]
+        return upserts, [row for row in gone if judge(None, row, None, versions)]
+
+    def _report_newer(self, page: SnapshotPage, found: Difference, gone: list[RowVersion]) -> None:
+        """Rows above the list are a sign of a rollback that went unnoticed; they are overwritten."""
+        rows = [*(row for _, row in found.stale), *gone]
+        newer = sum(compare_versions(row.resource_version, page.resource_version) == 1 for row in rows)
+        if newer:
+            self._environment.metrics.relist(self._stream, "rows_newer_than_list")
+            self._environment.log.warning(
+                "rows were newer than the cluster", stream=str(self._stream), rows=newer
+            )
