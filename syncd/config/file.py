@@ -92,7 +92,11 @@ def loads(text: str, path: Path, environ: Mapping[str, str]) -> Config:
         config = Config.model_validate(source.data, context={"base": base, "environ": environ})
     except ValidationError as error:
         spoiled = {loc for loc, _ in problems}
-        problems += [found for found in _found(error, source) if found[0] not in spoiled]
+        problems += [
+            (loc, text)
+            for loc, text in _found(error, source)
+            if not any(loc == each or (each and _inside(loc, each)) for each in spoiled)
+        ]
     if problems or config is None:
         raise ConfigError(_worded(path, source, problems))
     return config
@@ -223,7 +227,8 @@ def _named(value: object) -> str:
 
 
 def _repeated(value: object, loc: Loc, source: Source) -> str:
-    if loc in source.secret or not isinstance(value, str | int | float):
+    # An entry that is a name alone is reported as its `name`, one level below the value in the file.
+    if {loc, loc[:-1]} & source.secret or not isinstance(value, str | int | float):
         return ""
     text = ascii(value)
     return f"({text if len(text) <= 60 else text[:57] + '...'}) "

@@ -248,7 +248,7 @@ class Config(Model):
 
 
 def database_url(text: str, base: Path, environ: Mapping[str, str]) -> str:
-    """A URL with the path of its SQLite file made absolute.
+    """A URL without its driver, which is syncd's choice, and with the path of a SQLite file made absolute.
 
     Raises:
         ValueError: another database, or no file. The text never repeats the URL: it may hold a password.
@@ -258,14 +258,14 @@ def database_url(text: str, base: Path, environ: Mapping[str, str]) -> str:
     if not separator or dialect not in ("sqlite", "postgresql", "postgres"):
         raise ValueError("must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
     if dialect != "sqlite":
-        return "postgresql" + text.removeprefix(dialect)
+        return f"postgresql://{rest}"
     file, question, query = rest.partition("?")
     if not file.startswith("/") or file[1:] in ("", ":memory:"):
         raise ValueError("must name a file: sqlite:///syncd.db, or sqlite:////var/lib/syncd.db from the root")
     path = expanded(file[1:], base, environ)
     if "\0" in file:
         raise ValueError("has a NUL in its path")
-    return f"{scheme}:///{path}{question}{query}"
+    return f"sqlite:///{path}{question}{query}"
 
 
 def _surroundings(info: ValidationInfo) -> tuple[Path, Mapping[str, str]]:
