@@ -150,6 +150,26 @@ class Transform:
         )
 
 
+class _Definition(msgspec.Struct):
+    metadata: _Metadata
+
+
+_DEFINITION = msgspec.json.Decoder(_Definition)
+
+
+def definition_identity(raw: bytes | msgspec.Raw) -> tuple[str, str, int]:
+    """(name, uid, generation) of a CustomResourceDefinition, of its metadata alone.
+
+    Raises:
+        ProtocolError: it has none.
+    """
+    try:
+        metadata = _DEFINITION.decode(raw).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not an object with metadata: {bytes(raw)[:80]!r}") from error
+    return metadata.name, metadata.uid, metadata.generation or 0
+
+
 def same_content(left: str, right: str) -> bool:
     """Whether two stored documents say the same, whatever their key order and spacing."""
     if left == right:

@@ -98,6 +98,23 @@ class Discoverer(Protocol):
         ...
 
 
+class ClusterApi(ApiServer, Discoverer, Protocol):
+    """All that a supervisor asks of one cluster."""
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        ...
+
+    async def identity(self) -> tuple[str, bool]:
+        """The uid of namespace kube-system; where that is forbidden a hash of server and CA, and True."""
+        ...
+
+    async def version(self) -> str:
+        """gitVersion."""
+        ...
+
+
 # --- the database ---------------------------------------------------------------------------------
 
 
@@ -241,3 +258,7 @@ class Registry(Protocol):
     async def answer(self, request_id: int, *, error: str, result: Mapping[str, object]) -> None: ...
 
     async def progress(self, request_id: int, progress: Mapping[str, object]) -> None: ...
+
+
+class Mirror(Store, Registry, Protocol):
+    """The database, as a supervisor and its reflectors need it together."""

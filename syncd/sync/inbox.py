@@ -49,6 +49,13 @@ class Relist:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """The stored row moved by another hand: begin anew from it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """Something that only the committer may do, between two batches. `void` is called instead where the
     stream does not get there.
@@ -58,7 +65,7 @@ class Task:
     void: Callable[[str], None]
 
 
-Message = Opened | Ended | Relist | Task
+Message = Opened | Ended | Relist | Restart | Task
 
 
 class Inbox:

@@ -21,7 +21,7 @@ from syncd.core.listwatch import ListWatch, SnapshotPage
 from syncd.core.recovery import Action, Reaction
 from syncd.core.resource import State, Stream
 from syncd.sync.environment import Environment, Settings
-from syncd.sync.inbox import Ended, Inbox, Opened, Relist, Task
+from syncd.sync.inbox import Ended, Inbox, Opened, Relist, Restart, Task
 from syncd.sync.probe import probe
 from syncd.sync.reader import Reader
 from syncd.sync.setback import Setbacks
@@ -84,6 +84,10 @@ class Reflector:
         """The durable model as last committed, None before the first time."""
         return None if self._writer is None else self._writer.row
 
+    @property
+    def live(self) -> bool:
+        return self.progress.state is State.LIVE
+
     def lag(self) -> float:
         """Seconds since the oldest event that is received and not committed; 0 when there is none."""
         times = [self.inbox.oldest, self._writer.in_flight if self._writer else None]
@@ -93,6 +97,14 @@ class Reflector:
     def relist(self, reason: str, *, content: bool = False) -> None:
         """Asks for a snapshot as soon as the stream can."""
         self.inbox.post(Relist(reason, content))
+
+    def wake(self) -> None:
+        """Asks a parked stream to try again: something about its type changed."""
+        self.inbox.post(Restart("its type may be served again"))
+
+    def restart(self, reason: str) -> None:
+        """Asks to begin anew from the stored row: a new epoch began."""
+        self.inbox.post(Restart(reason))
 
     def change_settings(self, settings: Settings) -> None:
         """Another projection: a snapshot that compares content. The old schema may still serve a custom
@@ -202,6 +214,8 @@ class Reflector:
                 mail.cancel()
                 while not self.inbox.empty:
                     entry = await self.inbox.take()
+                    if isinstance(entry, Restart):
+                        raise FenceLost(entry.reason)
                     if isinstance(entry, Relist):
                         wish = entry
                     elif isinstance(entry, Task):
@@ -326,6 +340,8 @@ class Reflector:
                         self._start_reader()
                     case Ended(error=error) if error is not None:
                         raise error
+                    case Restart(reason):
+                        raise FenceLost(reason)
                     case Task(void=void):
                         void("a relist is under way")
 
@@ -363,6 +379,8 @@ class Reflector:
                     await self._commit(gathering, received_at)
                 case Relist():
                     return entry
+                case Restart(reason):
+                    raise FenceLost(reason)
                 case Ended():
                     self._reader = None
                     return self._ended(entry)

@@ -1,0 +1,48 @@
+"""Whether a type is gone for good. An error, a stale document or a missing permission never says so."""
+
+from __future__ import annotations
+
+import msgspec
+
+from syncd.core.errors import SyncdError
+from syncd.core.frames import parse_page
+from syncd.core.ports import ApiServer, Discovery
+
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+
+class _ServiceSpec(msgspec.Struct):
+    group: str = ""
+    service: msgspec.Raw | None = None
+
+
+class _Service(msgspec.Struct):
+    spec: _ServiceSpec
+
+
+async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discovery) -> bool:
+    """Absent from a current discovery document, and its CRD and any APIService of its group gone, by
+    lists that answered 200 (mirror.md §7).
+
+    Args:
+        type_: (group, plural), known to be absent from `discovery.resources`.
+    """
+    group, plural = type_
+    if not discovery.complete or any(stale == group for stale, _ in discovery.stale):
+        return False
+    name = f"{plural}.{group}" if group else plural
+    try:
+        definitions = parse_page(
+            await api.get(_DEFINITIONS, {"fieldSelector": f"metadata.name={name}", "limit": "1"})
+        )
+        services = parse_page(await api.get(_SERVICES))
+        served = (msgspec.json.decode(raw, type=_Service).spec for raw in services.items)
+        aggregated = any(spec.group == group and _is_set(spec.service) for spec in served)
+    except (SyncdError, msgspec.DecodeError):
+        return False
+    return not definitions.items and not aggregated
+
+
+def _is_set(raw: msgspec.Raw | None) -> bool:
+    return raw is not None and bytes(raw) != b"null"
