@@ -61,9 +61,12 @@ class Scheduler(Generic[Message]):
         """Posts the message at the times of a cron expression, in UTC.
 
         Raises:
-            ConfigError: it is no cron expression.
+            ConfigError: it is no cron expression, or none of its times ever comes.
         """
-        self._add(job, message, _trigger(cron))
+        trigger = _trigger(cron)
+        if trigger.get_next_fire_time(None, datetime.now(UTC)) is None:
+            raise ConfigError(f'reconcile.cron: "{cron}" never comes: no date matches it')
+        self._add(job, message, trigger)
 
     def remove(self, job: str) -> None:
         """Forgets a job; nothing happens where there is none."""
@@ -104,9 +107,9 @@ def _weekdays(field: str) -> str:
     days: list[str] = []
     for part in field.lower().split(","):
         span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
+        first, dash, last = span.partition("-")
         start = 0 if first == "*" else _day(first)
-        end = _day(last) if last else 6 if step or first == "*" else start
+        end = _day(last) if dash else 6 if step or first == "*" else start
         length = end - start + 1 if end >= start else end - start + 8
         days += [_WEEKDAYS[(start + offset) % 7] for offset in range(0, length, int(step or 1))]
     return ",".join(days)
