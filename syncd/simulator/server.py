@@ -1,0 +1,107 @@
+"""Puts a simulator on a port: in process, or for good as `syncd simulate` does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from syncd.simulator.api import Api
+from syncd.simulator.simulator import Simulator
+
+
+class _Server(uvicorn.Server):
+    """Leaves the process' signal handlers alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class SimulatorServer:
+    """A simulator on a port, while the context is entered.
+
+    Args:
+        port: 0 for a free one.
+
+    Attributes:
+        url: `http://127.0.0.1:<port>`, once entered.
+    """
+
+    def __init__(self, simulator: Simulator, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.simulator = simulator
+        self.host = host
+        self.port = port
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        bound = socket.create_server((self.host, self.port), backlog=512)
+        bound.setblocking(False)
+        self.port = bound.getsockname()[1]
+        config = uvicorn.Config(
+            Api(self.simulator),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level="critical",  # a cut connection is no error here
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=3_600,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._server.serve(sockets=[bound]))
+        while not self._server.started:
+            if self._task.done():
+                await self._task
+                raise OSError(f"the server on {self.host}:{self.port} stopped while starting")
+            await asyncio.sleep(0.005)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None  # both were set on entering
+        assert self._task is not None
+        self.simulator.faults.clear()
+        self.simulator.faults.cut_watches()
+        self._server.should_exit = True
+        await self._task
+
+
+def write_kubeconfig(
+    path: Path | str,
+    url: str,
+    token: str = "anyone",  # noqa: S107
+    *,
+    namespace: str = "default",
+) -> None:
+    """A kubeconfig with one context, `simulator`. Written as JSON, which is YAML too."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "simulator", "cluster": {"server": url}}],
+        "users": [{"name": "simulator", "user": {"token": token}}],
+        "contexts": [
+            {
+                "name": "simulator",
+                "context": {"cluster": "simulator", "user": "simulator", "namespace": namespace},
+            }
+        ],
+        "current-context": "simulator",
+    }
+    Path(path).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
