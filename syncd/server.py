@@ -89,6 +89,7 @@ async def serving(address: tuple[str, int], probes: Probes) -> AsyncIterator[tup
             log_config=None,
             access_log=False,
             lifespan="off",
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
         )

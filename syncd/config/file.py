@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from syncd.config.model import Config, database_url
-from syncd.config.source import Loc, Source, parse
+from syncd.config.source import Loc, Source, expanded, parse
 from syncd.core.errors import ConfigError
 
 MINIMAL = """\
@@ -38,7 +38,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
     """
     named = explicit or (Path(environ["SYNCD_CONFIG"]) if environ.get("SYNCD_CONFIG") else None)
     if named is not None:
-        path = cwd / named.expanduser()
+        path = expanded(str(named), cwd, environ)
         if path.is_file():
             return path
         origin = "" if explicit else " (named by $SYNCD_CONFIG)"

@@ -114,6 +114,7 @@ def select(
     excluded = _excluded(exclude, served, problems)
     found = [(entry, served.meant_by(entry.name)) for entry in entries]
     claims = _claims(found, excluded)
+    _one_door(claims, served)
     chosen: list[Chosen] = []
     for entry, resources in found:
         kept = [resource for resource in resources if entry in claims.get(_identity(resource), ())]
@@ -138,6 +139,7 @@ class _Served:
 
     def __init__(self, discovery: Discovery) -> None:
         self.resources = sorted(discovery.resources, key=lambda resource: resource.group != "")
+        self.stale = discovery.stale
         self.stale_groups = {group for group, _ in discovery.stale}
         self.complete = discovery.complete
 
@@ -164,7 +166,14 @@ class _Served:
         _, dot, rest = name.lower().partition(".")
         if not dot:
             return bool(self.stale_groups)
-        return bool(self.stale_groups & {rest, rest.partition(".")[2]})
+        version, dot, group = rest.partition(".")
+        if rest in self.stale_groups or (dot and (group, version) in self.stale):
+            return True
+        return not _rank(name) and bool(rest) and any(stale.startswith(rest) for stale in self.stale_groups)
+
+    def hidden(self, group: str) -> bool:
+        """Whether resources of the group may be served, though discovery lacks them."""
+        return not self.complete or group in self.stale_groups
 
     def nearest(self, name: str) -> list[str]:
         """Served names that look like it."""
@@ -250,18 +259,21 @@ def _claims(
                 if intersect(entry.namespaces, other.namespaces):
                     raise ConfigError(_doubled(resource, other, entry))
             others.append(entry)
-    _one_door(claims)
     return claims
 
 
-def _one_door(claims: dict[tuple[str, str], list[Selection]]) -> None:
-    """Of two doors to the same objects `*` keeps the first, or none where an entry asks for the other."""
+def _one_door(claims: dict[tuple[str, str], list[Selection]], served: _Served) -> None:
+    """Of two doors to the same objects `*` keeps the first, or none where an entry asks for the other. A
+    door whose better one is only hidden by a stale discovery stays shut.
+    """
     for family in ONE_STORAGE:
         doors = [(group, plural) for plural, _, group in (name.partition(".") for name in family)]
         taken = [door for door in doors if claims.get(door)]
         taken.sort(key=lambda door: _rank(claims[door][0].name))
-        for door in taken[1:]:
-            if _rank(claims[door][0].name) == 2:
+        for door in taken:
+            better = doors[: doors.index(door)]
+            shut = door != taken[0] or any(served.hidden(group) for group, _ in better)
+            if shut and _rank(claims[door][0].name) == 2:
                 del claims[door]
 
 

@@ -189,7 +189,8 @@ STALE = Discovery((PODS,), frozenset({("apps", "v1")}))
 
 
 @pytest.mark.parametrize(
-    "name", ["deployments.apps", "deployments.v1.apps", "deploy", "deployments", "*.apps", "*"]
+    "name",
+    ["deployments.apps", "deployments.v1.apps", "deployments.app", "deploy", "deployments", "*.apps", "*"],
 )
 def test_nothing_is_concluded_from_what_a_stale_discovery_lacks(name: str) -> None:
     assert ProblemKind.STALE in [problem.kind for problem in chosen(name, discovery=STALE).problems]
@@ -199,6 +200,14 @@ def test_a_current_group_is_judged_beside_a_stale_one() -> None:
     (problem,) = chosen("widgets.example.com", discovery=STALE).problems
     assert problem.kind is ProblemKind.UNKNOWN
     assert chosen("pods", discovery=STALE).problems == []
+
+
+def test_the_wildcard_does_not_change_doors_while_the_better_one_is_hidden() -> None:
+    served = (PODS, resource("extensions", "v1beta1", "deployments", "Deployment"))
+    assert resources(chosen("*", discovery=Discovery(served))) == list(served)
+    assert resources(chosen("*", discovery=Discovery(served, STALE.stale))) == [PODS]
+    assert resources(chosen("*", discovery=Discovery(served, complete=False))) == [PODS]
+    assert resources(chosen("*.extensions", discovery=Discovery(served, STALE.stale))) == [served[1]]
 
 
 def test_nothing_is_concluded_from_an_incomplete_discovery() -> None:
