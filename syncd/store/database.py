@@ -1,0 +1,95 @@
+"""The door to this room: one database, from its URL to the store that a daemon writes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from syncd.store import migrate, request, retention
+from syncd.store.engine import Engine
+from syncd.store.lease import LAPSE, Holder, Lease, database_now
+from syncd.store.merge import BulkWriter
+from syncd.store.postgresql import PostgresqlWriter
+from syncd.store.request import Reply
+from syncd.store.sqlite import TEMPORARY, SqliteWriter
+from syncd.store.status import Status, read_status
+from syncd.store.store import MirrorStore
+
+
+class Database:
+    """One database; nothing is connected before the first call.
+
+    Every method raises StoreUnavailable where the database is away.
+
+    Args:
+        url: `sqlite:///path` or `postgresql://…`.
+        schema: PostgreSQL: where everything lives.
+        clock: this machine's time, aware UTC.
+
+    Raises:
+        ConfigError: the URL or the schema's name cannot be used.
+    """
+
+    def __init__(
+        self, url: str, schema: str = "public", *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.engine = Engine(url, schema, prepare=TEMPORARY)
+        self._clock = clock
+
+    async def migrate(self, revision: str = "head") -> None:
+        """Brings the schema to `revision`; safe beside another. Raises SchemaMismatch where it is ahead."""
+        await migrate.migrate(self.engine, revision)
+
+    async def current(self) -> str | None:
+        """The schema's revision, None where there is none."""
+        return await migrate.current(self.engine)
+
+    async def check(self) -> None:
+        """Raises SchemaMismatch, saying what to run, where the schema is not the one needed."""
+        await migrate.check(self.engine)
+
+    def lease(self, host: str, pid: int, version: str, *, timeout: float = LAPSE) -> Lease:
+        """A claim on the database, not yet acquired."""
+        return Lease(self.engine, Holder(host, pid, version), timeout=timeout, clock=self._clock)
+
+    def store(self, lease: Lease) -> MirrorStore:
+        """The store, and the registry, of a lease's holder."""
+        writer: BulkWriter = SqliteWriter() if self.engine.is_sqlite else PostgresqlWriter()
+        return MirrorStore(self.engine, lease, writer)
+
+    async def purge(self, lease: Lease, *, keep: timedelta) -> int:
+        """Removes what is past its retention (`keep` for tombstones); how many rows."""
+        return await retention.purge(self.engine, lease, keep=keep)
+
+    async def status(self) -> Status:
+        """What the tables say."""
+        async with self.engine.reading() as connection:
+            return await read_status(connection, self.engine)
+
+    async def ask(self, action: str, arguments: Mapping[str, object]) -> int:
+        """A request to the running daemon, its id. Needs no lease."""
+        async with self.engine.writing() as connection:
+            now = await database_now(connection, self.engine)
+            return await request.ask(connection, action, arguments, now)
+
+    async def reply(self, request_id: int) -> Reply | None:
+        """Where a request stands, None where there is no such request."""
+        async with self.engine.reading() as connection:
+            return await request.reply(connection, request_id)
+
+    async def withdraw(self, request_id: int) -> bool:
+        """Takes back a request that nobody has claimed; whether it was still there."""
+        async with self.engine.writing() as connection:
+            return await request.withdraw(connection, request_id)
+
+    async def scrub(self) -> None:
+        """After values were redacted: leaves no copy of them in SQLite's write-ahead log. PostgreSQL's
+        vacuum does its part by itself; no statement can reach the old values there.
+        """
+        if self.engine.is_sqlite:
+            async with self.engine.raw() as connection:
+                await connection.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def close(self) -> None:
+        """Closes every connection of the pools; a lease closes its own."""
+        await self.engine.close()

@@ -1,0 +1,229 @@
+"""Connections: the URL, the pools, what every new connection is told, and transactions.
+
+It knows no table. SQLite has one writing connection a process, whose transactions begin IMMEDIATE, and
+reading ones beside it; PostgreSQL has one pool. A pooled connection is not tried before use: after an
+error that ends one, the whole pool is thrown away, so that the next attempt connects anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
+
+from syncd.core.errors import ConfigError, SchemaMismatch, StoreError
+from syncd.store.errors import DRIVER_ERRORS, is_disconnect, unavailable
+
+SQLITE_FLOOR = (3, 38, 0)  # ->> and RETURNING
+POSTGRESQL_FLOOR = 140000
+
+CONNECT_TIMEOUT = 10  # seconds
+BUSY_TIMEOUT = 10.0  # seconds that SQLite waits for another process's transaction
+STATEMENT_TIMEOUT = 120  # seconds; the longest statement is the retirement of a large stream
+TRANSACTION_TIMEOUT = 180.0  # seconds in which a transaction must end, whatever the network does
+RETIREMENT_TIMEOUT = 3600.0  # seconds for the one transaction that may move a million rows
+POOL_SIZE = 8
+
+_SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\Z")
+_SQLITE_PRAGMAS = (
+    # WAL with NORMAL: a power cut may take the last commits, rows and version together, which is consistent:
+    # the stream resumes from what is there. FULL would add an fsync to every event.
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA secure_delete = ON",  # what redaction took back must not stay in free pages
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+
+class Engine:
+    """The pools of one database.
+
+    Args:
+        url: `sqlite:///path` or `postgresql://…`; what a PostgreSQL URL leaves out comes from libpq's
+            environment and .pgpass.
+        schema: PostgreSQL: where everything lives.
+        prepare: what every writing connection to SQLite is told besides.
+
+    Raises:
+        ConfigError: the URL or the schema's name cannot be used.
+    """
+
+    def __init__(self, url: str, schema: str = "public", *, prepare: Sequence[str] = ()) -> None:
+        self.url = _parse(url)
+        self.schema = schema
+        if not _SCHEMA_NAME.match(schema):
+            raise ConfigError(f"database.schema: {schema!r} is not a plain name; use letters, digits and _")
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.in_memory = self.is_sqlite and self.url.database in (None, "", ":memory:")
+        if self.is_sqlite:
+            self._writer = _sqlite(self.url, (*_SQLITE_PRAGMAS, *prepare), writing=True)
+            self._reader = (
+                self._writer
+                if self.in_memory
+                else _sqlite(self.url, ("PRAGMA query_only = ON",), writing=False)
+            )
+        else:
+            self._writer = self._reader = _postgresql(self.url, schema)
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file, None elsewhere."""
+        return Path(self.url.database or "") if self.is_sqlite and not self.in_memory else None
+
+    @asynccontextmanager
+    async def writing(self, timeout: float = TRANSACTION_TIMEOUT) -> AsyncIterator[AsyncConnection]:
+        """One transaction that may write; it commits at the end and rolls back on any error.
+
+        Raises:
+            StoreUnavailable: for every error of the driver; ours pass.
+        """
+        async with self._transaction(self._writer, timeout) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction that only reads; on SQLite it waits for no writer."""
+        async with self._transaction(self._reader) as connection:
+            yield connection
+
+    def dedicated(self) -> AsyncEngine:
+        """PostgreSQL: an engine without a pool, for a session of one's own; the caller disposes of it."""
+        return _postgresql(self.url, self.schema, pooled=False)
+
+    @asynccontextmanager
+    async def raw(self) -> AsyncIterator[Any]:
+        """The writing driver connection outside any transaction, for what cannot run inside one."""
+        async with translated(), self._writer.connect() as connection:
+            raw = await connection.get_raw_connection()
+            yield raw.driver_connection
+
+    @asynccontextmanager
+    async def _transaction(
+        self, engine: AsyncEngine, timeout: float = TRANSACTION_TIMEOUT
+    ) -> AsyncIterator[AsyncConnection]:
+        try:
+            async with asyncio.timeout(timeout), engine.connect() as connection:
+                try:
+                    async with connection.begin():
+                        yield connection
+                except BaseException as error:
+                    if is_disconnect(error):
+                        await connection.invalidate()
+                    raise
+        except DRIVER_ERRORS as error:
+            if is_disconnect(error) and not self.is_sqlite:
+                await engine.dispose()
+            raise unavailable(error) from error
+
+    async def check_floor(self) -> None:
+        """Raises SchemaMismatch where the server or library is older than what the statements need."""
+        if self.is_sqlite:
+            if sqlite3.sqlite_version_info < SQLITE_FLOOR:
+                raise SchemaMismatch(f"SQLite {sqlite3.sqlite_version} is too old: syncd needs 3.38 or newer")
+            return
+        async with self.reading() as connection:
+            version = (await connection.execute(sa.text("SHOW server_version_num"))).scalar_one()
+        if int(version) < POSTGRESQL_FLOOR:
+            raise SchemaMismatch(f"PostgreSQL {int(version) // 10000} is too old: syncd needs 14 or newer")
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._writer.dispose()
+        if self._reader is not self._writer:
+            await self._reader.dispose()
+
+
+@asynccontextmanager
+async def translated() -> AsyncIterator[None]:
+    """Turns a driver's error into StoreUnavailable."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except DRIVER_ERRORS as error:
+        raise unavailable(error) from error
+
+
+def _parse(text: str) -> URL:
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except ArgumentError:
+        raise ConfigError(
+            "database.url: not a URL; write sqlite:///file.db or postgresql://host/name"
+        ) from None
+    if backend == "sqlite":
+        return url.set(drivername="sqlite+aiosqlite")
+    if backend in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    raise ConfigError(f"database.url: {backend} is not supported; use sqlite:/// or postgresql://")
+
+
+def _sqlite(url: URL, told: Sequence[str], *, writing: bool) -> AsyncEngine:
+    engine = create_async_engine(
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=1 if writing else 4,
+        max_overflow=0,
+        pool_timeout=TRANSACTION_TIMEOUT,
+        connect_args={"timeout": BUSY_TIMEOUT},
+        hide_parameters=True,
+    )
+
+    @sa.event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below and nowhere else
+        cursor = connection.cursor()
+        for statement in told:
+            cursor.execute(statement)
+        cursor.close()
+
+    @sa.event.listens_for(engine.sync_engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        # A deferred transaction that comes to write fails at once with BUSY_SNAPSHOT (mirror.md §2).
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
+    given = url.query.get("options") or os.environ.get("PGOPTIONS", "")
+    settings = {
+        "search_path": f'"{schema}"',
+        "statement_timeout": f"{STATEMENT_TIMEOUT}s",
+        "lock_timeout": "30s",
+        "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
+    }
+    options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())]).strip()
+    arguments = {
+        "options": options,  # in the startup packet: no trip, and no rollback undoes it
+        "connect_timeout": CONNECT_TIMEOUT,
+        "application_name": os.environ.get("PGAPPNAME", "syncd"),
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+    }
+    url = url.difference_update_query(["options"])
+    if not pooled:
+        return create_async_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
+    return create_async_engine(
+        url,
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_SIZE,
+        pool_timeout=30,
+        connect_args=arguments,
+        hide_parameters=True,
+    )

@@ -1,0 +1,229 @@
+"""PostgreSQL's bulk writer: a few rows as one multi-row VALUES, many by COPY into a temporary table; in
+both cases one statement then does the whole merge.
+
+It gets a connection inside a transaction; it cannot commit and sees no checkpoint.
+"""
+
+# ruff: noqa: S608 - statements are rendered from this room's own names; every value is a parameter
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import psycopg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from syncd.core.change import Deletion
+from syncd.core.document import Item
+from syncd.store.merge import (
+    ITEM_COLUMNS,
+    KEEP_HIGHER,
+    LEAVING_COLUMNS,
+    OBJECT_COLUMNS,
+    OVERWRITE,
+    OVERWRITE_OLDER,
+    TOMBSTONE_COLUMNS,
+    Scope,
+    Tally,
+    barred,
+    columns,
+    deletion_values,
+    item_values,
+    keyed,
+    newer,
+    not_older,
+)
+
+FEW = 50
+"""Up to so many rows one VALUES list is quicker than a COPY and its temporary table."""
+
+_TYPES = dict.fromkeys(LEAVING_COLUMNS, "text") | {
+    "object_key": 'text COLLATE "C"',
+    "resource_version_number": "bigint",
+    "generation": "bigint",
+    "creation_timestamp": "timestamptz",
+    "deletion_timestamp": "timestamptz",
+    "labels": "jsonb",
+    "annotations": "jsonb",
+    "object": "jsonb",
+    "has_item": "boolean",
+}
+_ALIVE = "greatest(o.committed_at, :alive::timestamptz)"  # a NULL is passed over
+
+_UPSERT = f"""
+WITH {{source}}
+met AS (
+  SELECT i.object_key, o.stream_id, o.uid <> i.uid AS replaced
+  FROM {{incoming}} i LEFT JOIN {keyed("syncd_objects", "o", "i")}
+  {{guard}}
+), buried AS (
+  INSERT INTO syncd_deleted_objects ({columns(TOMBSTONE_COLUMNS)})
+  SELECT {columns(OBJECT_COLUMNS[:12], "o")}, i.resource_version, i.resource_version_number,
+    {columns(OBJECT_COLUMNS[14:], "o")}, :epoch::bigint, :replaced, :now::timestamptz, {_ALIVE}
+  FROM met JOIN {{incoming}} i ON i.object_key = met.object_key JOIN {keyed("syncd_objects", "o", "i")}
+  WHERE met.replaced
+  {KEEP_HIGHER} RETURNING 1
+), written AS (
+  INSERT INTO syncd_objects ({columns(OBJECT_COLUMNS)})
+  SELECT :cluster, :api_group, :resource, :stream_id::bigint, :now::timestamptz, :now::timestamptz,
+    {columns(ITEM_COLUMNS, "i")}
+  FROM met JOIN {{incoming}} i ON i.object_key = met.object_key
+  {{conflict}} RETURNING object_key
+)
+SELECT met.stream_id, met.replaced, count(*), (SELECT count(*) FROM buried)
+FROM written JOIN met ON met.object_key = written.object_key GROUP BY 1, 2
+"""
+_GUARD = f"WHERE (o.object_key IS NULL OR {newer('i', 'o')}) AND NOT {barred('i')}"
+
+_DELETE = f"""
+WITH {{source}}
+passed AS (
+  SELECT l.object_key FROM {{leaving}} l LEFT JOIN {keyed("syncd_objects", "o", "l")}
+  {{guard}}
+), gone AS (
+  DELETE FROM syncd_objects o USING {{leaving}} l JOIN passed ON passed.object_key = l.object_key
+  WHERE o.cluster = :cluster AND o.api_group = :api_group AND o.resource = :resource
+    AND o.object_key = l.object_key AND (l.has_item OR o.stream_id = :stream_id::bigint)
+  RETURNING {columns(OBJECT_COLUMNS, "o")}
+), buried AS (
+  INSERT INTO syncd_deleted_objects ({columns(TOMBSTONE_COLUMNS)})
+  SELECT {columns(OBJECT_COLUMNS[:12], "o")}, l.resource_version, l.resource_version_number,
+    {columns(OBJECT_COLUMNS[14:], "o")}, :epoch::bigint, l.cause, :now::timestamptz, {_ALIVE}
+  FROM gone o JOIN {{leaving}} l ON l.object_key = o.object_key WHERE NOT l.has_item OR o.uid <> l.uid
+  UNION ALL
+  SELECT :cluster, :api_group, :resource, :stream_id::bigint,
+    coalesce(o.first_seen_at, :now::timestamptz), coalesce(o.committed_at, :now::timestamptz),
+    {columns(ITEM_COLUMNS, "l")}, :epoch::bigint, l.cause, :now::timestamptz,
+    coalesce({_ALIVE}, :now::timestamptz)
+  FROM passed JOIN {{leaving}} l ON l.object_key = passed.object_key
+    LEFT JOIN gone o ON o.object_key = l.object_key AND o.uid = l.uid
+  WHERE l.has_item
+  {KEEP_HIGHER} RETURNING 1
+)
+SELECT stream_id, count(*) FROM gone GROUP BY stream_id
+UNION ALL SELECT -1, count(*) FROM buried
+UNION ALL SELECT -2, count(*) FROM passed
+"""
+_GUARD_LEAVING = f"WHERE o.object_key IS NULL OR {not_older('l', 'o')}"
+
+
+class PostgresqlWriter:
+    """Implements `BulkWriter`."""
+
+    async def insert(self, connection: AsyncConnection, scope: Scope, items: Sequence[Item]) -> Tally:
+        raw = await _raw(connection)
+        head = (scope.cluster, scope.api_group, scope.resource, scope.stream_id, scope.now, scope.now)
+        async with (
+            raw.cursor() as cursor,
+            cursor.copy(f"COPY syncd_objects ({columns(OBJECT_COLUMNS)}) FROM STDIN") as copy,
+        ):
+            for item in items:
+                await copy.write_row((*head, *item_values(item)))
+        return Tally(inserted=len(items), gained=len(items))
+
+    async def upsert(self, connection: AsyncConnection, scope: Scope, items: Sequence[Item]) -> Tally:
+        rows = [item_values(item) for item in items]
+        raw = await _raw(connection)
+        tally = Tally()
+        few = await _stage(raw, "syncd_incoming", ITEM_COLUMNS, rows)
+        statement = _upsert(few, scope.guarded)
+        cursor = await raw.execute(statement, _parameters(scope, rows if few else ()))
+        for stream_id, replaced, count, buried in await cursor.fetchall():
+            tally.met(scope, stream_id, bool(replaced), count)
+            tally.tombstones = buried
+        tally.skipped = len(items) - tally.inserted - tally.updated
+        return tally
+
+    async def delete(self, connection: AsyncConnection, scope: Scope, deletions: Sequence[Deletion]) -> Tally:
+        rows = [deletion_values(deletion) for deletion in deletions]
+        raw = await _raw(connection)
+        tally = Tally()
+        few = await _stage(raw, "syncd_leaving", LEAVING_COLUMNS, rows)
+        statement = _delete(few, scope.guarded)
+        cursor = await raw.execute(statement, _parameters(scope, rows if few else ()))
+        for stream_id, count in await cursor.fetchall():
+            if stream_id == -1:
+                tally.tombstones = count
+            elif stream_id == -2:
+                tally.skipped = len(deletions) - count
+            else:
+                tally.removed(scope, stream_id, count)
+        return tally
+
+
+async def _raw(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
+    raw = (await connection.get_raw_connection()).driver_connection
+    assert isinstance(raw, psycopg.AsyncConnection)
+    return raw
+
+
+async def _stage(
+    raw: psycopg.AsyncConnection[Any], table: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> int:
+    """Fills the temporary table where there are many rows; else answers how many the statement carries."""
+    if len(rows) <= FEW:
+        return len(rows)
+    definition = ", ".join(f"{name} {_TYPES[name]}" for name in names)
+    # DROP rather than DELETE ROWS: a batch split by savepoints stages more than once in a transaction.
+    await raw.execute(
+        f"DROP TABLE IF EXISTS pg_temp.{table}; CREATE TEMPORARY TABLE {table} ({definition}) ON COMMIT DROP"
+    )
+    async with raw.cursor() as cursor, cursor.copy(f"COPY pg_temp.{table} FROM STDIN") as copy:
+        for row in rows:
+            await copy.write_row(row)
+    return 0
+
+
+@cache
+def _upsert(few: int, guarded: bool) -> bytes:
+    return _statement(
+        _UPSERT.format(
+            source=_values("incoming", ITEM_COLUMNS, few),
+            incoming="incoming" if few else "syncd_incoming",
+            guard=_GUARD if guarded else "",
+            conflict=OVERWRITE_OLDER if guarded else OVERWRITE,
+        )
+    )
+
+
+@cache
+def _delete(few: int, guarded: bool) -> bytes:
+    return _statement(
+        _DELETE.format(
+            source=_values("leaving", LEAVING_COLUMNS, few),
+            leaving="leaving" if few else "syncd_leaving",
+            guard=_GUARD_LEAVING if guarded else "",
+        )
+    )
+
+
+def _values(name: str, names: Sequence[str], count: int) -> str:
+    if not count:
+        return ""
+    rows = ", ".join(
+        "(" + ", ".join(f":v{row}_{place}::{_TYPES[one]}" for place, one in enumerate(names)) + ")"
+        for row in range(count)
+    )
+    return f"{name} ({columns(names)}) AS (VALUES {rows}),"
+
+
+def _statement(text: str) -> bytes:
+    """`:name`, but no `::cast`, becomes psycopg's `%(name)s`."""
+    return re.sub(r"(?<!:):([a-z][a-z0-9_]*)", r"%(\1)s", text).encode()
+
+
+def _parameters(scope: Scope, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    values = {f"v{row}_{place}": value for row, one in enumerate(rows) for place, value in enumerate(one)}
+    return values | {
+        "cluster": scope.cluster,
+        "api_group": scope.api_group,
+        "resource": scope.resource,
+        "stream_id": scope.stream_id,
+        "epoch": scope.epoch,
+        "replaced": scope.replaced.value,
+        "now": scope.now,
+        "alive": scope.alive,
+    }

@@ -1,0 +1,292 @@
+"""Every table of syncd, as docs/schema.md describes them to users; it must not touch a connection.
+
+The tables are a public interface: names, types, keys and indexes change by a migration only, and a test
+holds this metadata equal to the migrations at head on both dialects.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+
+def time_text(moment: datetime) -> str:
+    """`YYYY-MM-DD HH:MM:SS.ffffff` in UTC: six digits always, so that text sorts as time.
+
+    Raises:
+        ValueError: the datetime is naive.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"a naive datetime: {moment!r}")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment, aware and UTC in Python; timestamptz on PostgreSQL, text on SQLite. Naive is an error."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(sa.Text() if dialect.name == "sqlite" else sa.DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        text = time_text(value)
+        return text if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if dialect.name == "sqlite":
+            return datetime.fromisoformat(value).replace(tzinfo=UTC)
+        moment: datetime = value
+        return moment.astimezone(UTC)
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON value: jsonb on PostgreSQL, JSON text on SQLite."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(postgresql.JSONB() if dialect.name == "postgresql" else sa.Text())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return json.dumps(value, ensure_ascii=False)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return json.loads(value)
+
+
+_IDENTITY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")  # BINARY is SQLite's own default
+
+metadata = sa.MetaData()
+
+clusters = sa.Table(
+    "syncd_clusters",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("uid", sa.Text, nullable=False),
+    sa.Column("weak_uid", sa.Boolean, nullable=False),
+    sa.Column("server", sa.Text, nullable=False),
+    sa.Column("kubernetes_version", sa.Text, nullable=False),
+    sa.Column("labels", Json, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("first_seen_at", UtcTime, nullable=False),
+    sa.Column("last_seen_at", UtcTime, nullable=False),
+)
+
+streams = sa.Table(
+    "syncd_streams",
+    metadata,
+    sa.Column("stream_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("api_group", sa.Text, nullable=False),
+    sa.Column("api_version", sa.Text, nullable=False),
+    sa.Column("resource", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("label_selector", sa.Text, nullable=False),
+    sa.Column("field_selector", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("resource_version", sa.Text),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("projection", sa.Text, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("object_count", sa.BigInteger, nullable=False),
+    sa.Column("unordered", sa.Boolean, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("syncing_since", UtcTime),
+    sa.Column("last_event_at", UtcTime),
+    sa.Column("last_bookmark_at", UtcTime),
+    sa.Column("last_commit_at", UtcTime),
+    sa.Column("last_list_at", UtcTime),
+    sa.Column("verified_at", UtcTime),
+    sa.Column("deadline_at", UtcTime),
+    sa.Column("lag_seconds", sa.Double, nullable=False),
+    sa.Column("last_error", sa.Text, nullable=False),
+    sa.UniqueConstraint(
+        "cluster",
+        "api_group",
+        "resource",
+        "namespace",
+        "label_selector",
+        "field_selector",
+        name="syncd_streams_identity",
+    ),
+    sqlite_autoincrement=True,  # an id is never given twice: tombstones keep it
+)
+
+
+_OBJECT_KEY = ("cluster", "api_group", "resource", "object_key")
+
+
+def _object_columns(*extra: sa.Column[Any], key: tuple[str, ...] = _OBJECT_KEY) -> list[sa.Column[Any]]:
+    """An object's columns; the documents come last, so that SQLite reads the others without them."""
+    columns: list[sa.Column[Any]] = [
+        sa.Column("cluster", sa.Text, nullable=False),
+        sa.Column("api_group", sa.Text, nullable=False),
+        sa.Column("resource", sa.Text, nullable=False),
+        sa.Column("object_key", _KEY, nullable=False),
+        sa.Column("stream_id", sa.BigInteger, nullable=False),
+        sa.Column("namespace", sa.Text, nullable=False),
+        sa.Column("api_version", sa.Text, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("uid", sa.Text, nullable=False),
+        sa.Column("resource_version", sa.Text, nullable=False),
+        sa.Column("resource_version_number", sa.BigInteger),
+        sa.Column("generation", sa.BigInteger),
+        sa.Column("creation_timestamp", UtcTime),
+        sa.Column("deletion_timestamp", UtcTime),
+        sa.Column("owner_uid", sa.Text),
+        sa.Column("first_seen_at", UtcTime, nullable=False),
+        sa.Column("committed_at", UtcTime, nullable=False),
+        *extra,
+        sa.Column("labels", Json),
+        sa.Column("annotations", Json),
+        sa.Column("object", Json, nullable=False),
+    ]
+    for column in columns:
+        column.primary_key = column.name in key
+    return columns
+
+
+objects = sa.Table(
+    "syncd_objects",
+    metadata,
+    *_object_columns(),
+    sa.Index("syncd_objects_stream", "stream_id", "object_key"),
+    sa.Index("syncd_objects_name", "kind", "namespace", "name"),
+    sa.Index("syncd_objects_uid", "uid"),
+    sa.Index("syncd_objects_owner", "owner_uid"),
+    sa.Index("syncd_objects_labels", "labels", postgresql_using="gin").ddl_if(dialect="postgresql"),
+    # On PostgreSQL it would cost every update its HOT path, and a scan of one stream is quick enough there.
+    sa.Index("syncd_objects_version", "stream_id", "resource_version_number").ddl_if(dialect="sqlite"),
+)
+
+deleted_objects = sa.Table(
+    "syncd_deleted_objects",
+    metadata,
+    *_object_columns(
+        sa.Column("epoch", sa.BigInteger, nullable=False),
+        sa.Column("cause", sa.Text, nullable=False),
+        sa.Column("deleted_at", UtcTime, nullable=False),
+        sa.Column("last_alive_at", UtcTime, nullable=False),
+        key=(*_OBJECT_KEY, "uid", "epoch"),
+    ),
+    sa.Index("syncd_deleted_objects_uid", "uid"),
+    sa.Index("syncd_deleted_objects_name", "kind", "namespace", "name"),
+    sa.Index("syncd_deleted_objects_deleted_at", "deleted_at"),
+)
+
+reconciliations = sa.Table(
+    "syncd_reconciliations",
+    metadata,
+    sa.Column("reconciliation_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("stream_id", sa.BigInteger, nullable=False),
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("api_group", sa.Text, nullable=False),
+    sa.Column("resource", sa.Text, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("depth", sa.Text, nullable=False),
+    sa.Column("dry_run", sa.Boolean, nullable=False),
+    sa.Column("request_id", sa.BigInteger),
+    sa.Column("list_version", sa.Text, nullable=False),
+    sa.Column("checked", sa.BigInteger, nullable=False),
+    sa.Column("missing", sa.BigInteger, nullable=False),
+    sa.Column("stale", sa.BigInteger, nullable=False),
+    sa.Column("ghost", sa.BigInteger, nullable=False),
+    sa.Column("altered", sa.BigInteger, nullable=False),
+    sa.Column("repaired", sa.BigInteger, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("started_at", UtcTime, nullable=False),
+    sa.Column("finished_at", UtcTime),
+    sa.Index("syncd_reconciliations_stream", "stream_id", "started_at"),
+    sa.Index("syncd_reconciliations_request", "request_id"),
+    sqlite_autoincrement=True,
+)
+
+drift = sa.Table(
+    "syncd_drift",
+    metadata,
+    sa.Column("drift_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("reconciliation_id", sa.BigInteger, nullable=False),
+    sa.Column("stream_id", sa.BigInteger, nullable=False),
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("api_group", sa.Text, nullable=False),
+    sa.Column("resource", sa.Text, nullable=False),
+    sa.Column("object_key", _KEY, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("uid", sa.Text, nullable=False),
+    sa.Column("finding", sa.Text, nullable=False),
+    sa.Column("table_version", sa.Text),
+    sa.Column("cluster_version", sa.Text),
+    sa.Column("repaired", sa.Boolean, nullable=False),
+    sa.Column("found_at", UtcTime, nullable=False),
+    sa.Index("syncd_drift_reconciliation", "reconciliation_id"),
+    sqlite_autoincrement=True,
+)
+
+quarantine = sa.Table(
+    "syncd_quarantine",
+    metadata,
+    sa.Column("cluster", sa.Text, primary_key=True),
+    sa.Column("api_group", sa.Text, primary_key=True),
+    sa.Column("resource", sa.Text, primary_key=True),
+    sa.Column("object_key", _KEY, primary_key=True),
+    sa.Column("stream_id", sa.BigInteger, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("uid", sa.Text, nullable=False),
+    sa.Column("resource_version", sa.Text, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("first_seen_at", UtcTime, nullable=False),
+    sa.Column("last_tried_at", UtcTime, nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Index("syncd_quarantine_stream", "stream_id", "object_key"),
+)
+
+leases = sa.Table(
+    "syncd_leases",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("pid", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("lock_held", sa.Boolean, nullable=False),
+    sa.Column("since", UtcTime, nullable=False),
+    sa.Column("heartbeat_at", UtcTime, nullable=False),
+)
+
+requests = sa.Table(
+    "syncd_requests",
+    metadata,
+    sa.Column("request_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("command", sa.Text, nullable=False),
+    sa.Column("arguments", Json, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("claimed_at", UtcTime),
+    sa.Column("answered_at", UtcTime),
+    sa.Column("progress", Json, nullable=False),
+    sa.Column("result", Json, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Index("syncd_requests_answered_at", "answered_at"),
+    sqlite_autoincrement=True,
+)

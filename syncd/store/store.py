@@ -1,0 +1,294 @@
+"""The commit: one transaction that begins with the compare-and-swap of the stream's row (mirror.md §2).
+
+The algorithm is one for both dialects; a bulk writer does the rows. A commit is tried as a whole first;
+only where the database refuses a row for its data is it done again in savepoints, halved until the
+refused row stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from syncd.core.change import Batch, Committed, Deletion, KeyRange, RowVersion, StreamRow, Tombstone
+from syncd.core.document import Item
+from syncd.core.errors import FenceLost, StoreError
+from syncd.core.ports import Report
+from syncd.core.resource import Cause, State, Stream
+from syncd.store import reconciliation
+from syncd.store.engine import Engine
+from syncd.store.errors import ROW_ERRORS, is_row_error
+from syncd.store.lease import Lease
+from syncd.store.merge import BulkWriter, Scope, Tally
+from syncd.store.quarantine import admit, has_quarantined, heal, put_away
+from syncd.store.redaction import redact_tombstones
+from syncd.store.registry import MirrorRegistry
+from syncd.store.row import (
+    STREAM_ROW,
+    read_newest,
+    read_rows,
+    read_stream,
+    read_tombstones,
+    stream_row,
+)
+from syncd.store.schema import UtcTime, streams
+
+
+class _RowRefusedError(StoreError):
+    """The database refused something for its data: the transaction is rolled back and split."""
+
+
+class MirrorStore(MirrorRegistry):
+    """Implements `Store` and, by its parent, `Registry`, for the holder of a lease."""
+
+    def __init__(self, engine: Engine, lease: Lease, writer: BulkWriter) -> None:
+        super().__init__(engine, lease)
+        self._writer = writer
+
+    async def open(self, stream: Stream, *, adopt: Iterable[int] = ()) -> StreamRow:
+        async with self._engine.writing() as connection:
+            await self._lease.hold(connection)
+            return await self._open_stream(connection, stream, list(adopt))
+
+    async def read(self, stream_id: int) -> StreamRow | None:
+        async with self._engine.reading() as connection:
+            return await read_stream(connection, stream_id)
+
+    async def rows(
+        self, row: StreamRow, keys: KeyRange | Sequence[str], *, documents: bool = False
+    ) -> list[RowVersion]:
+        async with self._engine.reading() as connection:
+            return await read_rows(connection, row.stream_id, keys, documents=documents)
+
+    async def newest(self, row: StreamRow) -> RowVersion | None:
+        async with self._engine.reading() as connection:
+            return await read_newest(connection, row.stream_id)
+
+    async def tombstones(self, row: StreamRow, keys: Sequence[str]) -> list[Tombstone]:
+        async with self._engine.reading() as connection:
+            return await read_tombstones(connection, row, keys)
+
+    async def begin_epoch(self, row: StreamRow, reason: str) -> None:
+        async with self._engine.writing() as connection:
+            await self._lease.hold(connection)
+            cluster = sa.select(streams.c.cluster).where(streams.c.stream_id == row.stream_id)
+            name = (await connection.execute(cluster)).scalar_one_or_none()
+            if name is not None:
+                await self._next_epoch(connection, name, row.epoch, reason)
+
+    async def begin_reconciliation(
+        self, row: StreamRow, *, deep: bool, dry_run: bool, request_id: int | None
+    ) -> int:
+        async with self._engine.writing() as connection:
+            await self._lease.hold(connection)
+            return await reconciliation.begin(
+                connection,
+                row.stream_id,
+                self._lease.now(),
+                deep=deep,
+                dry_run=dry_run,
+                request_id=request_id,
+            )
+
+    async def finish_reconciliation(self, row: StreamRow, reconciliation_id: int, report: Report) -> None:
+        async with self._engine.writing() as connection:
+            await self._lease.hold(connection)
+            await reconciliation.finish(connection, reconciliation_id, report, self._lease.now())
+
+    async def commit(self, row: StreamRow, batch: Batch) -> Committed:
+        try:
+            return await self._transaction(row, batch, split=False)
+        except _RowRefusedError:
+            return await self._transaction(row, batch, split=True)
+
+    async def _transaction(self, row: StreamRow, batch: Batch, *, split: bool) -> Committed:
+        now = self._lease.now()
+        async with self._engine.writing() as connection:
+            found = await _fence(connection, row, batch, now)
+            scope = _scope(row, batch, found, now)
+            tally, quarantined = await self._write(connection, scope, batch, found.quarantined, split=split)
+            await _count(connection, scope, tally)
+            if batch.drift:
+                await reconciliation.record(
+                    connection, scope, batch.reconciliation_id or 0, batch.drift, repaired=batch.repaired
+                )
+            if batch.projection not in (None, row.projection) and row.projection:
+                await redact_tombstones(connection, scope)
+        after = stream_row(found)
+        return Committed(
+            row=replace(after, object_count=after.object_count + tally.gained),
+            inserted=tally.inserted,
+            updated=tally.updated,
+            deleted=tally.deleted,
+            tombstones=tally.tombstones,
+            quarantined=quarantined,
+            skipped=tally.skipped,
+        )
+
+    async def _write(
+        self, connection: AsyncConnection, scope: Scope, batch: Batch, held: bool, *, split: bool
+    ) -> tuple[Tally, int]:
+        """Deletions first: an object replaced under its name has both. Returns the tally and how many
+        rows went to quarantine.
+        """
+        tally = Tally()
+        upserts: Sequence[Item] = batch.upserts
+        if held:
+            upserts, skipped = await admit(connection, scope, upserts)
+            tally.skipped += skipped
+        if batch.deletes:
+            tally.add(await self._delete(connection, scope, batch.deletes, split=split))
+        refused: list[tuple[Item, BaseException]] = []
+        if upserts:
+            fresh = batch.fresh and not batch.deletes
+            tally.add(await self._upsert(connection, scope, upserts, refused, fresh=fresh, split=split))
+        if held:
+            keys = [item.key for item in upserts] + [deletion.key for deletion in batch.deletes]
+            await heal(connection, scope, keys, kept=[item.key for item, _ in refused])
+        await put_away(connection, scope, refused)
+        return tally, len(refused)
+
+    async def _upsert(
+        self,
+        connection: AsyncConnection,
+        scope: Scope,
+        items: Sequence[Item],
+        refused: list[tuple[Item, BaseException]],
+        *,
+        fresh: bool,
+        split: bool,
+    ) -> Tally:
+        if fresh and not split:
+            try:
+                async with connection.begin_nested():
+                    return await self._writer.insert(connection, scope, items)
+            except ROW_ERRORS as error:
+                if not is_row_error(error):
+                    raise
+                # a row is there after all (a page written before a crash), or one is bad: merge and see
+        try:
+            if not split:
+                return await self._writer.upsert(connection, scope, items)
+            async with connection.begin_nested():
+                return await self._writer.upsert(connection, scope, items)
+        except ROW_ERRORS as error:
+            if not is_row_error(error):
+                raise
+            if not split:
+                raise _RowRefusedError("a row was refused") from error
+            if len(items) == 1:
+                refused.append((items[0], error))
+                return Tally()
+        middle = len(items) // 2
+        tally = Tally()
+        for half in (items[:middle], items[middle:]):
+            tally.add(await self._upsert(connection, scope, half, refused, fresh=False, split=True))
+        return tally
+
+    async def _delete(
+        self, connection: AsyncConnection, scope: Scope, deletions: Sequence[Deletion], *, split: bool
+    ) -> Tally:
+        try:
+            if not split:
+                return await self._writer.delete(connection, scope, deletions)
+            async with connection.begin_nested():
+                return await self._writer.delete(connection, scope, deletions)
+        except ROW_ERRORS as error:
+            if not is_row_error(error):
+                raise
+            if not split:
+                raise _RowRefusedError("a deletion was refused") from error
+            if len(deletions) == 1:
+                if deletions[0].item is None:
+                    raise
+                # its last content cannot be stored: the row still leaves, with the content it had
+                bare = Deletion(
+                    deletions[0].key, deletions[0].uid, deletions[0].resource_version, deletions[0].cause
+                )
+                return await self._delete(connection, scope, [bare], split=True)
+        middle = len(deletions) // 2
+        tally = Tally()
+        for half in (deletions[:middle], deletions[middle:]):
+            tally.add(await self._delete(connection, scope, half, split=True))
+        return tally
+
+
+async def _fence(connection: AsyncConnection, row: StreamRow, batch: Batch, now: datetime) -> Any:
+    """The first statement of every commit: moves the stream's row where it is what the writer believes.
+
+    Raises:
+        FenceLost: it is not.
+    """
+    values: dict[str, Any] = {"last_commit_at": now}
+    if batch.resource_version is not None:
+        values["resource_version"] = batch.resource_version
+    if batch.projection is not None:
+        values["projection"] = batch.projection
+    if batch.state is not None:
+        values["state"] = batch.state.value
+    if batch.state is State.SYNCING:
+        values["syncing_since"] = sa.func.coalesce(streams.c.syncing_since, sa.literal(now, UtcTime))
+    elif batch.state is State.LIVE:
+        values["syncing_since"] = None
+    for mark in fields(batch.marks):
+        value = getattr(batch.marks, mark.name)
+        if value is not None:
+            values[mark.name] = value
+    statement = (
+        sa.update(streams)
+        .where(
+            streams.c.stream_id == row.stream_id,
+            streams.c.holder == row.holder,
+            streams.c.epoch == row.epoch,
+            streams.c.resource_version.is_not_distinct_from(row.resource_version),
+        )
+        .values(**values)
+        .returning(
+            *STREAM_ROW,
+            streams.c.cluster,
+            streams.c.api_group,
+            streams.c.resource,
+            has_quarantined(row.stream_id).label("quarantined"),
+        )
+    )
+    found = (await connection.execute(statement)).first()
+    if found is None:
+        raise FenceLost(
+            f"stream {row.stream_id} is no longer at version {row.resource_version} of this holder"
+        )
+    return found
+
+
+def _scope(row: StreamRow, batch: Batch, found: Any, now: datetime) -> Scope:
+    if batch.guarded:
+        replaced = Cause.DELETED
+    else:
+        replaced = Cause.SNAPSHOT if batch.reconciliation_id is None else Cause.RECONCILE
+    return Scope(
+        cluster=found.cluster,
+        api_group=found.api_group,
+        resource=found.resource,
+        stream_id=row.stream_id,
+        epoch=row.epoch,
+        guarded=batch.guarded,
+        replaced=replaced,
+        now=now,
+        alive=row.verified_at,
+    )
+
+
+async def _count(connection: AsyncConnection, scope: Scope, tally: Tally) -> None:
+    changes = {stream_id: -count for stream_id, count in tally.left.items()}
+    if tally.gained:
+        changes[scope.stream_id] = tally.gained
+    for stream_id, change in sorted(changes.items()):
+        await connection.execute(
+            sa.update(streams)
+            .where(streams.c.stream_id == stream_id)
+            .values(object_count=streams.c.object_count + change)
+        )
