@@ -88,6 +88,11 @@ class Reflector:
     def live(self) -> bool:
         return self.progress.state is State.LIVE
 
+    @property
+    def held(self) -> str:
+        """Why a commit is waiting for the database, '' when none is."""
+        return self._writer.waiting if self._writer is not None else ""
+
     def lag(self) -> float:
         """Seconds since the oldest event that is received and not committed; 0 when there is none."""
         times = [self.inbox.oldest, self._writer.in_flight if self._writer else None]

@@ -1,0 +1,199 @@
+"""One process that mirrors: it owns the database by lease, runs a supervisor for each cluster, and stops in
+an order that loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from syncd import __version__
+from syncd.app.clock import DatabaseClock
+from syncd.app.cluster import KubeCluster
+from syncd.config import Cluster, Config
+from syncd.core.errors import FenceLost, StoreError, SyncdError
+from syncd.core.ports import Mirror
+from syncd.core.recovery import Timing
+from syncd.kube.client import KubeClient
+from syncd.kube.kubeconfig import load_connection
+from syncd.logs import get
+from syncd.metrics import Metrics
+from syncd.store.database import Database
+from syncd.store.lease import Lease
+from syncd.sync.plan import Knobs
+from syncd.sync.reflector import Reflector
+from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
+
+LEASE_SECONDS = 15.0
+
+
+class Daemon:
+    """A running mirror; see `running`.
+
+    Attributes:
+        failure: why it had to stop by itself, None while it need not.
+        stopped: set with `failure`.
+    """
+
+    def __init__(
+        self, config: Config, database: Database, lease: Lease, mirror: Mirror, timing: Timing
+    ) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.timing = timing
+        self.clock = DatabaseClock(lease.now)
+        self.mirror = mirror
+        self.database = database
+        self.lease = lease
+        self.supervisors: list[Supervisor] = []
+        self.failure: SyncdError | None = None
+        self.stopped = asyncio.Event()
+        self.beaten_at = self.clock.monotonic()
+        self._log = get("app")
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def reflectors(self) -> list[Reflector]:
+        return [reflector for supervisor in self.supervisors for reflector in supervisor.reflectors]
+
+    @property
+    def planned(self) -> bool:
+        """Whether every cluster that answers has its streams."""
+        return all(supervisor.planned.is_set() or supervisor.error for supervisor in self.supervisors)
+
+    def fail(self, failure: SyncdError) -> None:
+        """Stops the whole process: what it is for cannot be done."""
+        if self.failure is None:
+            self.failure = failure
+            self._log.error("stopping", why=str(failure))
+        self.stopped.set()
+
+    def start(self, clients: Mapping[str, KubeClient]) -> None:
+        """Begins to mirror: the lease is kept, every cluster is supervised."""
+        shared = Shared(
+            clock=self.clock,
+            metrics=self.metrics,
+            log=get("sync"),
+            lease_lost=lambda: self.fail(FenceLost("another daemon has taken over this database")),
+            timing=self.timing,
+        )
+        for cluster in self.config.clusters:
+            supervisor = Supervisor(
+                _settings(self.config, cluster), KubeCluster(clients[cluster.name]), self.mirror, shared
+            )
+            self.supervisors.append(supervisor)
+            self._tasks.append(asyncio.create_task(self._supervise(supervisor), name=cluster.name))
+        self._tasks.append(asyncio.create_task(self._keep(), name="lease"))
+
+    async def stop(self) -> None:
+        """Lets the commits in flight finish, closes the watches. The lease is kept to the end."""
+        *supervising, keeping = self._tasks
+        for task in supervising:
+            task.cancel()
+        await asyncio.gather(*supervising, return_exceptions=True)
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _supervise(self, supervisor: Supervisor) -> None:
+        try:
+            await supervisor.run()
+        except SyncdError as error:
+            self.fail(error)
+
+    async def _keep(self) -> None:
+        """Renews the lease, and with it what is known of every stream's lag."""
+        while True:
+            lags = {
+                reflector.row.stream_id: (reflector.lag(), None)
+                for reflector in self.reflectors
+                if reflector.row is not None
+            }
+            for reflector in self.reflectors:
+                self.metrics.lag(reflector.stream, reflector.lag())
+                self.metrics.queue(reflector.stream, reflector.inbox.size)
+            try:
+                await self.lease.heartbeat(lags)
+                self.beaten_at = self.clock.monotonic()
+                self.metrics.heartbeat(self.clock.now().timestamp())
+            except FenceLost as error:
+                self.fail(FenceLost(f"another daemon has taken over this database ({error})"))
+                return
+            except StoreError as error:
+                self.metrics.database_error("heartbeat")
+                self._log.warning("the lease could not be renewed", error=str(error))
+            await asyncio.sleep(self.timing.heartbeat)
+
+
+@asynccontextmanager
+async def running(
+    config: Config,
+    *,
+    migrate: bool = True,
+    timing: Timing | None = None,
+    lease_seconds: float = LEASE_SECONDS,
+) -> AsyncIterator[Daemon]:
+    """A mirror that runs inside the block.
+
+    Raises:
+        ConfigError: the configuration or a kubeconfig cannot be used.
+        LeaseHeld: another daemon owns the database.
+        SchemaMismatch: with `migrate` False, or where the schema is newer than this version.
+        StoreUnavailable: the database does not answer.
+    """
+    async with AsyncExitStack() as stack:
+        clients = await _clients(config, stack)
+        database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
+        stack.push_async_callback(database.close)
+        if migrate:
+            await database.migrate()
+        else:
+            await database.check()
+        lease = database.lease(socket.gethostname(), os.getpid(), __version__, timeout=lease_seconds)
+        await lease.acquire()
+        stack.push_async_callback(lease.release)
+        daemon = Daemon(config, database, lease, database.store(lease), timing or scaled_timing())
+        daemon.start(clients)
+        try:
+            yield daemon
+        finally:
+            await daemon.stop()
+
+
+def scaled_timing() -> Timing:
+    """The engine's durations, multiplied by $SYNCD_TIME_SCALE where tests set it."""
+    return Timing().scaled(float(os.environ.get("SYNCD_TIME_SCALE", "1")))
+
+
+async def _clients(config: Config, stack: AsyncExitStack) -> dict[str, KubeClient]:
+    clients: dict[str, KubeClient] = {}
+    for cluster in config.clusters:
+        connection = load_connection(
+            str(cluster.kubeconfig) if cluster.kubeconfig else None,
+            cluster.context,
+            environ=os.environ,
+            home=Path.home(),
+        )
+        log = get("kube").bind(cluster=cluster.name)
+        client = KubeClient(
+            connection,
+            user_agent=f"syncd/{__version__}",
+            on_warning=lambda text, log=log: log.warning("the API server warns", text=text),  # type: ignore[misc]
+        )
+        clients[cluster.name] = await stack.enter_async_context(client)
+    return clients
+
+
+def _settings(config: Config, cluster: Cluster) -> ClusterSettings:
+    limits = config.limits
+    return ClusterSettings(
+        name=cluster.name,
+        entries=config.selections(cluster),
+        exclude=config.excluded(cluster),
+        labels=cluster.labels,
+        snapshots=limits.concurrent_snapshots,
+        knobs=Knobs(deletion_share=limits.deletion_share, queue_bytes=limits.queue_bytes),
+    )

@@ -1,0 +1,124 @@
+"""Reconciles: by schedule, by request, or by a command of its own; one resource at a time a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from syncd.app.daemon import Daemon
+from syncd.core.ports import Report
+from syncd.core.resource import Resource
+from syncd.sync.reconcile import Order, Reconcile
+from syncd.sync.reflector import Reflector
+from syncd.sync.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to reconcile: names as kubectl takes them, () for everything; one cluster or '' for all."""
+
+    resources: tuple[str, ...] = ()
+    cluster: str = ""
+    order: Order = field(default_factory=Order)
+
+
+@dataclass(slots=True)
+class Run:
+    """How far it is: streams done and to do, objects checked, reports by stream."""
+
+    streams: int = 0
+    done: int = 0
+    checked: int = 0
+    current: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a row of syncd_requests."""
+        return {key: value for key, value in asdict(self).items() if key != "counts"}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Run:
+        """What another process wrote."""
+        known = {key: value for key, value in values.items() if key in cls.__slots__}
+        return cls(**known)
+
+    @property
+    def drift(self) -> int:
+        return sum(report["drift"] for report in self.reports)
+
+    @property
+    def left(self) -> int:
+        """Findings that were not repaired."""
+        return sum(report["drift"] - report["repaired"] for report in self.reports)
+
+    @property
+    def failed(self) -> list[str]:
+        return [f"{report['stream']}: {report['error']}" for report in self.reports if report["error"]]
+
+
+async def reconcile(daemon: Daemon, wanted: Wanted, progress: Callable[[Run], None]) -> Run:
+    """Reconciles what is wanted; clusters side by side."""
+    run = Run()
+    pairs = [
+        (supervisor, [r for r in supervisor.reflectors if _matches(r.stream.resource, wanted.resources)])
+        for supervisor in daemon.supervisors
+        if wanted.cluster in ("", supervisor.settings.name)
+    ]
+    run.streams = sum(len(reflectors) for _, reflectors in pairs)
+    everything = [reflector.stream.resource for _, reflectors in pairs for reflector in reflectors]
+    run.unknown = [
+        name for name in wanted.resources if not any(_named(resource, name) for resource in everything)
+    ]
+    await asyncio.gather(
+        *(_one_cluster(supervisor, chosen, wanted.order, (run, progress)) for supervisor, chosen in pairs)
+    )
+    run.current = ""
+    return run
+
+
+async def _one_cluster(
+    supervisor: Supervisor,
+    reflectors: Sequence[Reflector],
+    order: Order,
+    shown: tuple[Run, Callable[[Run], None]],
+) -> None:
+    run, progress = shown
+    for reflector in reflectors:
+        stream = str(reflector.stream)
+
+        def page(checked: int, remaining: int | None, stream: str = stream) -> None:
+            run.counts[stream] = checked
+            run.checked = sum(run.counts.values())
+            run.current = stream
+            progress(run)
+
+        async with supervisor.environment.snapshots:
+            report = await Reconcile(supervisor.environment, reflector, order, page).run()
+        run.done += 1
+        run.reports.append(_as_json(reflector, report))
+        progress(run)
+
+
+def _as_json(reflector: Reflector, report: Report) -> dict[str, Any]:
+    stream = reflector.stream
+    return {
+        "stream": str(stream),
+        "cluster": stream.cluster,
+        "resource": stream.resource.qualified,
+        "namespace": stream.namespace,
+        "drift": report.drift,
+        **asdict(report),
+    }
+
+
+def _matches(resource: Resource, names: Sequence[str]) -> bool:
+    return not names or any(_named(resource, name) for name in names)
+
+
+def _named(resource: Resource, name: str) -> bool:
+    spellings = (resource.name, resource.qualified, resource.singular, resource.kind, *resource.short_names)
+    return name.lower() in {spelling.lower() for spelling in spellings if spelling}

@@ -1,0 +1,159 @@
+"""What a daemon does besides mirroring: it serves HTTP, keeps a schedule, answers requests, tidies up."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from syncd.app.daemon import Daemon
+from syncd.app.health import probes
+from syncd.app.reconciling import Run, Wanted, reconcile
+from syncd.core.errors import StoreError, SyncdError
+from syncd.core.ports import Request
+from syncd.logs import get
+from syncd.scheduler import Scheduler
+from syncd.server import serving
+from syncd.sync.reconcile import Order
+
+PURGE_EVERY = timedelta(minutes=10)
+_PROGRESS_EVERY = 1.0  # seconds between two notes of progress on one request
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Retention is due."""
+
+
+Job = Wanted | Purge | Request
+
+
+class Service:
+    """Runs beside a daemon's supervisors, one job of a kind at a time."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._jobs: asyncio.Queue[Job] = asyncio.Queue()
+        self._log = get("app")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set, or the daemon has to stop by itself.
+
+        Raises:
+            ConfigError: the address cannot be listened on, the schedule cannot be read.
+        """
+        daemon = self._daemon
+        async with AsyncExitStack() as stack:
+            address = daemon.config.server.address
+            if address is not None:
+                host, port = await stack.enter_async_context(serving(address, probes(daemon)))
+                self._log.info(
+                    "serving", url=f"http://{host}:{port}", paths="/livez /readyz /metrics /status"
+                )
+            scheduler = await stack.enter_async_context(Scheduler[Job](self._jobs.put_nowait))
+            self._schedule(scheduler)
+            tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._listen())]
+            ends = [asyncio.create_task(stop.wait()), asyncio.create_task(daemon.stopped.wait())]
+            try:
+                await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (*tasks, *ends):
+                    task.cancel()
+                await asyncio.gather(*tasks, *ends, return_exceptions=True)
+
+    def _schedule(self, scheduler: Scheduler[Job]) -> None:
+        config = self._daemon.config
+        for cluster in config.clusters:
+            schedule = config.schedule(cluster)
+            wanted = Wanted(cluster=cluster.name, order=Order(deep=schedule.deep))
+            name = f"reconcile {cluster.name}"
+            if schedule.interval is not None:
+                scheduler.every(name, wanted, schedule.interval, schedule.spread)
+            elif schedule.enabled and schedule.cron is not None:
+                scheduler.at(name, wanted, schedule.cron)
+        scheduler.every("purge", Purge(), PURGE_EVERY)
+
+    async def _listen(self) -> None:
+        """Looks for requests each second: a table is all that a command and a daemon share."""
+        seen: set[int] = set()
+        while True:
+            try:
+                for request in await self._daemon.mirror.requests():
+                    if request.request_id not in seen:
+                        seen.add(request.request_id)
+                        self._jobs.put_nowait(request)
+            except StoreError as error:
+                self._log.debug("requests cannot be read", error=str(error))
+            await asyncio.sleep(min(1.0, self._daemon.timing.heartbeat / 3))
+
+    async def _work(self) -> None:
+        while True:
+            job = await self._jobs.get()
+            try:
+                match job:
+                    case Purge():
+                        await self._purge()
+                    case Request():
+                        await self._answer(job)
+                    case Wanted():
+                        run = await reconcile(self._daemon, job, lambda run: None)
+                        self._tell(run)
+            except SyncdError as error:
+                self._log.warning("a job failed", job=type(job).__name__, error=str(error))
+
+    def _tell(self, run: Run) -> None:
+        for failure in run.failed:
+            self._log.warning("reconcile incomplete", why=failure)
+        say = self._log.warning if run.drift else self._log.info
+        say("reconciled", streams=run.done, checked=run.checked, drift=run.drift, left=run.left)
+
+    async def _purge(self) -> None:
+        daemon = self._daemon
+        rows = await daemon.database.purge(daemon.lease, keep=daemon.config.deleted_objects.keep)
+        if rows:
+            self._log.info("purged", rows=rows)
+
+    async def _answer(self, request: Request) -> None:
+        mirror = self._daemon.mirror
+        if request.action != "reconcile":
+            error = f"unknown action {request.action!r}; this daemon knows: reconcile"
+            await mirror.answer(request.request_id, error=error, result={})
+            return
+        noted_at = 0.0
+        notes: set[asyncio.Task[None]] = set()
+
+        def note(run: Run) -> None:
+            nonlocal noted_at
+            now = self._daemon.clock.monotonic()
+            if now - noted_at >= _PROGRESS_EVERY and not notes:
+                noted_at = now
+                task = asyncio.create_task(self._note(request.request_id, run.as_json()))
+                notes.add(task)
+                task.add_done_callback(notes.discard)
+
+        run = await reconcile(self._daemon, wanted(request), note)
+        self._tell(run)
+        await asyncio.gather(*notes, return_exceptions=True)
+        await mirror.answer(request.request_id, error="", result=run.as_json())
+
+    async def _note(self, request_id: int, progress: dict[str, Any]) -> None:
+        try:
+            await self._daemon.mirror.progress(request_id, progress)
+        except SyncdError as error:
+            self._log.debug("progress cannot be written", error=str(error))
+
+
+def wanted(request: Request) -> Wanted:
+    """What a request of action `reconcile` asks for; odd arguments are taken as absent."""
+    arguments = request.arguments
+    names = arguments.get("resources")
+    return Wanted(
+        resources=tuple(str(name) for name in names) if isinstance(names, list) else (),
+        order=Order(
+            deep=arguments.get("deep") is True,
+            dry_run=arguments.get("dry_run") is True,
+            request_id=request.request_id,
+        ),
+    )
