@@ -84,6 +84,12 @@ class ResourceEntry(Model):
     def _a_name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def _secrets_by_name(self) -> Self:
+        if self.redact == "none" and self.name.startswith("*"):
+            raise ValueError("`redact: none` must name secrets: a wildcard never stores their values")
+        return self
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler

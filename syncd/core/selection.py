@@ -285,7 +285,7 @@ def _streams(cluster: str, entry: Selection, resource: Resource) -> Iterator[Cho
 
 def _unusable(entry: Selection, resource: Resource) -> Problem | None:
     if not resource.verbs >= _NEEDED_VERBS:
-        lacking = " and ".join(sorted(_NEEDED_VERBS - resource.verbs))
+        lacking = " or ".join(sorted(_NEEDED_VERBS - resource.verbs))
         message = f"{entry} cannot be watched: {resource.qualified} offers no {lacking}; remove the entry"
         return Problem(ProblemKind.UNWATCHABLE, entry.name, message)
     if entry.namespaces and not resource.namespaced:

@@ -55,11 +55,11 @@ def test_the_minimal_file_has_every_default() -> None:
 
 def test_entries_become_selections_with_their_places() -> None:
     config = read(
-        with_cluster(resources='[pods, {name: "*", namespaces: [a, b], redact: none, page_size: 7}]')
+        with_cluster(resources="[pods, {name: secrets, namespaces: [a, b], redact: none, page_size: 7}]")
     )
-    plain, wide = config.selections(config.clusters[0])
+    plain, open_ = config.selections(config.clusters[0])
     assert plain.where == "resources[0]"
-    assert wide == Selection("*", ("a", "b"), page_size=7, redact=False)
+    assert open_ == Selection("secrets", ("a", "b"), page_size=7, redact=False)
 
 
 def test_a_cluster_may_have_its_own() -> None:
@@ -258,6 +258,7 @@ def test_a_value_from_outside_is_not_repeated() -> None:
         ("resources: [pods, {name: Pods, namespaces: [a]}]", 'entries 0 and 1 (counted from 0) both select'),
         ("resources: [{name: pods, page_size: 10001}]", "page_size must be at most 10000"),
         ("resources: [{name: pods, redact: all}]", "must be one of"),
+        ("resources: [{name: '*', redact: none}]", "resources[0] `redact: none` must name secrets"),
         ("reconcile: {every: 1h, cron: '* * * * *'}", "not both"),
         ("reconcile: {cron: '* * * * *', jitter: 5%}", "`jitter` with `every` alone"),
         ("reconcile: {cron: '* * *'}", "five fields"),
