@@ -83,7 +83,7 @@ class Connection:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        url = _url(self.server)
+        url = server_url(self.server)
         object.__setattr__(self, "server", self.server.rstrip("/"))
         if self.insecure_skip_tls_verify and (self.ca_data is not None or self.ca_file is not None):
             raise ConfigError(
@@ -97,11 +97,12 @@ class Connection:
             _refuse_plain_http(url.host, self.credentials)
 
 
-def _url(server: str) -> httpx.URL:
+def server_url(server: str) -> httpx.URL:
+    """A server's root URL. Raises ConfigError, which does not quote it: it may hold a password."""
     try:
         url = httpx.URL(server)
-    except httpx.InvalidURL as exc:
-        raise ConfigError(f"server is not a URL ({exc}): write https://host:port") from None
+    except httpx.InvalidURL:
+        raise ConfigError("server is not a URL: write https://host:port") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError("server must be a URL such as https://host:port")
     if url.userinfo:

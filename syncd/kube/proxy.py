@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
-from syncd.kube.connection import is_loopback
+from syncd.kube.connection import is_loopback, server_url
 
 
 def environment_proxy(server: str, environ: Mapping[str, str]) -> str:
-    """The URL of the proxy for `server`, '' for none. A loopback server never has one."""
-    url = urlsplit(server)
-    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    """The URL of the proxy for `server`, '' for none. A loopback server never has one.
+
+    Raises:
+        ConfigError: `server` is not a URL.
+    """
+    url = server_url(server)
+    host, port = url.host, url.port or (443 if url.scheme == "https" else 80)
     if is_loopback(host) or _excepted(host, port, _variable("NO_PROXY", environ)):
         return ""
     proxy = _variable("HTTPS_PROXY" if url.scheme == "https" else "HTTP_PROXY", environ)
