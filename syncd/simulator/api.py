@@ -156,7 +156,7 @@ class _Exchange:
         if kind is not None and kind.group == "authorization.k8s.io":
             obj = msgspec.json.decode(await self._body())
             reviewed = review.access_review(account, kind, obj, self._manager, self._simulator.timestamp)
-            return Answer(201, [msgspec.json.encode(reviewed), b"\n"])
+            return Answer(201, [refusal.encoded(reviewed)])
         if account.permission(request.verb, request.group, request.resource, request.namespace) is None:
             where = (request.group, request.resource)
             raise refusal.forbidden(account.user, request.verb, where, request.namespace, request.name)
@@ -164,7 +164,7 @@ class _Exchange:
             raise refusal.path_not_found()
         if request.verb not in kind.verbs:
             raise refusal.method_not_allowed()
-        if self._simulator.warming(kind):
+        if self._simulator.custom.warming(kind):
             raise refusal.initializing()
         if request.verb == "watch":
             await self._watch(kind)
@@ -277,7 +277,7 @@ class _Exchange:
             "status": "Success",
             "details": details,
         }
-        return Answer(200, [msgspec.json.encode(status), b"\n"])
+        return Answer(200, [refusal.encoded(status)])
 
     def _delete_collection(self, kind: Kind) -> Answer:
         answer = self._list(kind)
@@ -318,7 +318,7 @@ class _Exchange:
                 found = discovery.resource_list(kinds, name, version)
         if found is None:
             raise refusal.path_not_found()
-        return Answer(200, [msgspec.json.encode(found), b"\n"])
+        return Answer(200, [refusal.encoded(found)])
 
     def _cacheable(self, body: bytes) -> Answer:
         tag = discovery.etag(body)

@@ -230,14 +230,11 @@ class Faults:
     def stale_group(self, group: str) -> None:
         """Discovery says that it could not refresh the group: Stale, or 503 for it alone."""
         self.stale_groups.add(group)
-        self._simulator.discovery_changes += 1
 
     def missing_group(self, group: str) -> None:
         """Discovery leaves the group out, and its paths are not found; its objects and definitions stay."""
         self.missing_groups.add(group)
-        self._simulator.discovery_changes += 1
 
     def restore_group(self, group: str) -> None:
         self.stale_groups.discard(group)
         self.missing_groups.discard(group)
-        self._simulator.discovery_changes += 1

@@ -117,7 +117,7 @@ def page(kind: Kind, collection: Collection, within: Scope, options: ListOptions
     elif options.resource_version not in ("", "0"):
         wanted = _version(options.resource_version)
         if wanted > current:
-            body = msgspec.json.encode(refusal.too_large(wanted, current))
+            body = refusal.encoded(refusal.too_large(wanted, current))
             raise refusal.Refusal(504, body, headers={"Retry-After": "1"})
         if options.match == "Exact" or (not options.match and options.limit):
             version = wanted

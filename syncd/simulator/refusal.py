@@ -56,6 +56,11 @@ def status_object(
     return status
 
 
+def encoded(obj: Object) -> bytes:
+    """The body of an answer; the server ends each with a newline."""
+    return msgspec.json.encode(obj) + b"\n"
+
+
 def refusal(
     code: int,
     reason: str,
@@ -65,9 +70,7 @@ def refusal(
     headers: Mapping[str, str] | None = None,
 ) -> Refusal:
     """A refusal with a Status."""
-    return Refusal(
-        code, msgspec.json.encode(status_object(code, reason, message, details=details)), headers=headers
-    )
+    return Refusal(code, encoded(status_object(code, reason, message, details=details)), headers=headers)
 
 
 def bad_request(message: str) -> Refusal:
@@ -135,7 +138,7 @@ def continue_expired(token: str) -> Refusal:
         "objects that were created, modified, or deleted between the time the first chunk was returned and "
         "now may show up in the list."
     )
-    return Refusal(410, msgspec.json.encode(status_object(410, "Expired", message, continue_token=token)))
+    return Refusal(410, encoded(status_object(410, "Expired", message, continue_token=token)))
 
 
 def options_invalid(field: str, message: str) -> Refusal:

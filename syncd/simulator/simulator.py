@@ -14,6 +14,7 @@ from typing import Any
 
 from syncd.simulator import definitions, writing
 from syncd.simulator.access import Access
+from syncd.simulator.custom import API_SERVICES, CRDS, CustomResources
 from syncd.simulator.faults import Faults
 from syncd.simulator.kind import Kind, Object
 from syncd.simulator.record import Event, Record
@@ -22,8 +23,6 @@ from syncd.simulator.requests import RequestLog
 from syncd.simulator.resources import resources
 from syncd.simulator.state import Collection, State
 
-_CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
-_API_SERVICES = ("apiregistration.k8s.io", "apiservices")
 _NAMESPACES = ("", "namespaces")
 
 
@@ -37,6 +36,8 @@ class Simulator:
     Args:
         seed: of uids and random watch times.
         bookmark_interval: seconds between the bookmarks of a watch.
+        second: how long a second of timeoutSeconds and of the bookmarks' times lasts; a test of a long
+            watch makes it short.
         history: events that each resource keeps; a watch from before them gets 410.
         watch_buffer: events by which a blocked watcher may fall behind before it is cut off.
         crd_warmup: seconds for which a new or changed custom resource answers 429.
@@ -47,6 +48,7 @@ class Simulator:
     Attributes:
         faults: misbehaviour on command.
         requests: what was asked.
+        custom: the resources that definitions add.
         access: tokens and what they may do; open to everyone until one is granted.
     """
 
@@ -56,6 +58,7 @@ class Simulator:
         bookmark_interval: float = 60.0,
         history: int = 100_000,
         *,
+        second: float = 1.0,
         watch_buffer: int = 1_000,
         crd_warmup: float = 0.0,
         remember: bool = True,
@@ -63,6 +66,7 @@ class Simulator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.bookmark_interval = bookmark_interval
+        self.second = second
         self.watch_buffer = watch_buffer
         self.crd_warmup = crd_warmup
         self.clock = clock
@@ -72,14 +76,14 @@ class Simulator:
         self.access = Access()
         self.faults = Faults(self)
         self.kinds: list[Kind] = resources()
-        self.discovery_changes = 0
+        self.custom = CustomResources(self)
         self._now = now
         self._stamp = (0, "")
-        self._warming: dict[tuple[str, str], float] = {}
         for name in ("kube-system", "kube-public", "kube-node-lease", "default"):
-            self.create("", "namespaces", {"metadata": {"name": name}})
+            metadata = {"name": name, "labels": {"kubernetes.io/metadata.name": name}}
+            self.create("", "namespaces", {"metadata": metadata}, manager="kube-apiserver")
         for group, version in dict.fromkeys((kind.group, kind.version) for kind in self.kinds):
-            self.create(*_API_SERVICES, definitions.api_service(group, version, self.timestamp))
+            self.create(*API_SERVICES, definitions.api_service(group, version, self.timestamp))
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -163,9 +167,9 @@ class Simulator:
         obj = self._completed(kind, {**obj, "metadata": metadata})
         version = self.state.next_version()
         new = writing.created(kind, obj, uid=self.uid(), version=version, now=self.timestamp)
-        record = self._record(kind, new)
+        record = self.record(kind, new)
         collection.apply(Event(version, key, None, record))
-        self._written(kind, None, new)
+        self.custom.written(kind, None, new)
         return kind.decode(record.body) if kind.custom else new
 
     def update(self, group: str, resource: str, obj: Mapping[str, Any], *, subresource: str = "") -> Object:
@@ -196,9 +200,9 @@ class Simulator:
         if writing.same(old, new):
             return old
         version = self.state.next_version()
-        record = self._record(kind, new)
+        record = self.record(kind, new)
         self.state.collection(kind.storage).apply(Event(version, record.key, before, record))
-        self._written(kind, old, new)
+        self.custom.written(kind, old, new)
         return new
 
     def patch(
@@ -236,11 +240,11 @@ class Simulator:
         if kind.storage == _NAMESPACES:
             for storage, collection in self.state:
                 low, high = collection.current.range(name)
-                self._delete_each(storage, collection.current.keys[low:high])
-        if kind.storage == _CRDS:
+                self.delete_each(storage, collection.current.keys[low:high])
+        if kind.storage == CRDS:
             crd = kind.decode(before.body)
             storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
-            self._delete_each(storage, list(self.state.collection(storage).current.keys))
+            self.delete_each(storage, list(self.state.collection(storage).current.keys))
         self.delete_many(group, resource, [key])
         return kind.decode(before.at(self.state.version).body)
 
@@ -258,7 +262,7 @@ class Simulator:
         for before in records:
             collection.apply(Event(version, before.key, before, None, before.at(version)))
         for before in records:
-            self._written(kind, kind.decode(before.body) if kind.storage == _CRDS else None, None)
+            self.custom.written(kind, kind.decode(before.body) if kind.storage == CRDS else None, None)
         return version
 
     def load(self, group: str, resource: str, records: Iterable[Record]) -> None:
@@ -272,8 +276,8 @@ class Simulator:
 
     def create_crd(self, obj: Object | None = None, **of: Any) -> Object:
         """Creates a definition, established by the second write. Keywords as `definitions.definition`."""
-        self.create(*_CRDS, obj or definitions.definition(**of))
-        return self.objects(*_CRDS)[(obj or definitions.definition(**of))["metadata"]["name"]]
+        self.create(*CRDS, obj or definitions.definition(**of))
+        return self.objects(*CRDS)[(obj or definitions.definition(**of))["metadata"]["name"]]
 
     def uid(self) -> str:
         """A new uid, from the seed."""
@@ -298,7 +302,7 @@ class Simulator:
             cut: end the open watches, as the restarted servers do.
         """
         self.state.rollback(rv)
-        self._serve_definitions()
+        self.custom.serve()
         if cut:
             self.faults.cut_watches()
         if masked_past is not None:
@@ -315,14 +319,9 @@ class Simulator:
             kind = self.kind(*_NAMESPACES)
             obj = kind.decode(record.body)
             obj["metadata"]["uid"] = uid
-            return self._record(kind, obj)
+            return self.record(kind, obj)
 
         self.state.collection(_NAMESPACES).rewrite(self.state.version, replaced)
-
-    def warming(self, kind: Kind) -> bool:
-        """Whether a custom resource's cache is still being filled."""
-        since = self._warming.get(kind.storage)
-        return since is not None and self.clock() < since + self.crd_warmup
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -332,7 +331,8 @@ class Simulator:
             raise object_not_found(kind, name)
         return record
 
-    def _record(self, kind: Kind, obj: Object) -> Record:
+    def record(self, kind: Kind, obj: Object) -> Record:
+        """The stored form of a complete object."""
         metadata = obj["metadata"]
         return Record(
             _key(kind, metadata),
@@ -351,71 +351,14 @@ class Simulator:
             metadata["labels"] = {**(metadata.get("labels") or {}), **label}
             spec, status = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
             return {"spec": spec, "status": status, **obj, "metadata": metadata}
-        if kind.storage == _CRDS:
+        if kind.storage == CRDS:
             return definitions.completed(dict(obj))
-        if kind.custom:
-            crd = self.objects(*_CRDS)[kind.qualified]
-            filled: Object = definitions.with_defaults(definitions.storage_schema(crd), dict(obj))
-            return filled
-        return obj
+        return self.custom.filled(kind, dict(obj)) if kind.custom else obj
 
-    def _delete_each(self, storage: tuple[str, str], keys: Iterable[str]) -> None:
+    def delete_each(self, storage: tuple[str, str], keys: Iterable[str]) -> None:
         served = [kind for kind in self.kinds if kind.storage == storage]
         for key in list(keys):
             self.delete_many(served[0].group, served[0].name, [key])
-
-    def _written(self, kind: Kind, old: Object | None, new: Object | None) -> None:
-        if kind.storage != _CRDS:
-            return
-        crd = new or old
-        assert crd is not None  # a write has a before or an after
-        storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        if new is None:
-            self._serve_definitions()
-            self.faults.end_watches(storage)
-            self._remove_api_services()
-        elif old is None:
-            self.update(*_CRDS, definitions.established(new, self.timestamp))
-            self._serve_definitions()
-            self.state.collection(storage).compact(self.state.version)
-            self._warming[storage] = self.clock()
-        elif old["spec"] != new["spec"]:
-            self._reshape(storage, new)
-
-    def _reshape(self, storage: tuple[str, str], crd: Object) -> None:
-        """A changed definition: its storage starts anew, so streams end and history is lost; a new
-        default shows in objects whose version did not move.
-        """
-        self._serve_definitions()
-        kind, schema = self.kind(*storage), definitions.storage_schema(crd)
-
-        def filled(record: Record) -> Record:
-            old = kind.decode(record.body)
-            new = definitions.with_defaults(schema, old)
-            return record if new == old else self._record(kind, new)
-
-        collection = self.state.collection(storage)
-        collection.rewrite(self.state.version, filled)
-        collection.compact(self.state.version)
-        self._warming[storage] = self.clock()
-        self.faults.end_watches(storage)
-
-    def _serve_definitions(self) -> None:
-        """Derive the custom kinds from the definitions that are there."""
-        built_in = [kind for kind in self.kinds if not kind.custom]
-        custom = [kind for crd in self.objects(*_CRDS).values() for kind in definitions.kinds(crd)]
-        self.kinds = built_in + custom
-        self.discovery_changes += 1
-        present = self.state.collection(_API_SERVICES).current.records
-        for group, version in dict.fromkeys((kind.group, kind.version) for kind in custom):
-            if f"{version}.{group}" not in present:
-                self.create(*_API_SERVICES, definitions.api_service(group, version, self.timestamp))
-
-    def _remove_api_services(self) -> None:
-        served = {f"{kind.version}.{kind.group}" for kind in self.kinds}
-        for name in list(self.state.collection(_API_SERVICES).current.keys):
-            if name not in served:
-                self.delete(*_API_SERVICES, "", name)
 
 
 def _key(kind: Kind, metadata: Mapping[str, Any]) -> str:

@@ -80,7 +80,7 @@ class WatchStream:
         self._position = self._collection.log.end
         self._writing = False
         self._lagging = False
-        self._told = 0
+        self._bookmarked = 0
 
     async def run(self, write: Write) -> bool:
         """Writes the body until its end; False where the connection is to be closed without one."""
@@ -138,6 +138,7 @@ class WatchStream:
         watcher, loop = self._watcher, asyncio.get_running_loop()
         begun = loop.time()
         seconds = self._options.timeout or self._simulator.random.uniform(1_800, 3_600)
+        seconds *= self._simulator.second
         bookmarks = self._bookmarks(begun, begun + seconds)
         due, forced = next(bookmarks)
         while True:
@@ -152,9 +153,9 @@ class WatchStream:
                     return True
                 if now >= due:
                     version = self._simulator.resource_version
-                    if version > since and self._level() and (forced or version > self._told):
+                    if version > since and self._level() and (forced or version > self._bookmarked):
                         await self._pour(iter((self._view.bookmark(version),)), write)
-                        self._told = version
+                        self._bookmarked = version
                     due, forced = next(bookmarks)
                     continue
                 if not self._level():
@@ -168,16 +169,18 @@ class WatchStream:
 
     def _bookmarks(self, begun: float, deadline: float) -> Iterator[tuple[float, bool]]:
         """When bookmarks are due, and whether one is sent even if the last said the same: at the interval
-        and 2 s before the deadline; a second later again where there is something new.
+        and 2 s before the deadline; a second later again if the version moved in between.
         """
+        lead = _LEAD * self._simulator.second
         if self._options.allow_bookmarks and self._view.kind.storage != _UNCACHED:
-            due = begun + self._simulator.bookmark_interval
-            while due < deadline - _LEAD:
+            interval = self._simulator.bookmark_interval * self._simulator.second
+            due = begun + interval
+            while due < deadline - lead:
                 yield due, True
-                due += self._simulator.bookmark_interval
-            if deadline - _LEAD > begun:
-                yield deadline - _LEAD, True
-                yield deadline - _LEAD / 2, False
+                due += interval
+            if deadline - lead > begun:
+                yield deadline - lead, True
+                yield deadline - lead / 2, False
         while True:
             yield deadline, False
 
@@ -190,7 +193,6 @@ class WatchStream:
             if event.version > since and not event.hidden:
                 line = event.line(self._view, self._scope)
                 if line is not None:
-                    self._told = event.version
                     size += len(line)
                     yield line
 

@@ -58,6 +58,9 @@ def managed_fields(kind: Kind, obj: Mapping[str, Any], manager: str, now: str) -
     """The one entry that a first write by a manager leaves."""
     owned = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
     fields = {f"f:{key}": _owned(value) for key, value in owned.items()}
+    if not kind.custom:  # there these are structs, and only maps own themselves
+        for part in ("f:spec", "f:status"):
+            fields.get(part, {}).pop(".", None)
     given = obj.get("metadata") or {}
     parts = {
         f"f:{key}": _owned(given[key])
