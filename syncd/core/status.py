@@ -88,7 +88,7 @@ def api_error(body: bytes, status: int = 500, retry_after: str | None = None) ->
     """
     try:
         answer = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         answer = _Status()
     if answer.kind != "Status":
         text = " ".join(body[:_MESSAGE_LIMIT].decode("utf-8", "replace").split())

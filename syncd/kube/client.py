@@ -195,6 +195,8 @@ class KubeClient:
             raise ConnectionLost(
                 f"{self._what(ask)}: the body is not a complete JSON document: {exc}", connected=True
             ) from exc
+        except RecursionError:
+            raise ProtocolError(f"{self._what(ask)}: the body is nested too deeply") from None
 
     async def _open(self, client: httpx.AsyncClient, ask: _Ask) -> httpx.Response:
         """The answer with its body unread; a 401 is tried once more with credentials read afresh."""
@@ -209,6 +211,8 @@ class KubeClient:
         url = f"{self.connection.server}{quote(ask.path)}{query}"
         # As bytes: httpx would refuse a name to act as that is not ASCII, and quote it.
         raw = [(name.encode("ascii"), value.encode()) for name, value in headers]
+        if client.is_closed:  # between two attempts, while we shut down
+            raise ConnectionLost(f"{self._what(ask)}: the client is closed")
         try:
             response = await client.send(client.build_request("GET", url, headers=raw), stream=True)
         except NETWORK_ERRORS as exc:

@@ -94,7 +94,7 @@ class Connection:
         if self.proxy_url:
             _check_proxy(self.proxy_url)
         if url.scheme == "http":
-            _refuse_plain_http(url.host, self.credentials)
+            _refuse_plain_http(url.host, self.credentials, through_proxy=bool(self.proxy_url))
 
 
 def server_url(server: str) -> httpx.URL:
@@ -117,19 +117,22 @@ def _check_proxy(proxy_url: str) -> None:
     try:
         url = httpx.URL(proxy_url)
     except httpx.InvalidURL:
-        raise ConfigError("proxy-url is not a URL: write http://host:port") from None
+        raise ConfigError(
+            "the proxy (proxy-url or the environment's) is not a URL: write http://host:port"
+        ) from None
     if url.scheme in ("socks5", "socks5h"):
         raise ConfigError("a socks5 proxy is not supported yet: use an http or https proxy")
     if url.scheme not in ("http", "https") or not url.host:
-        raise ConfigError("proxy-url must be a URL such as http://host:port")
+        raise ConfigError("the proxy (proxy-url or the environment's) must be a URL such as http://host:port")
 
 
-def _refuse_plain_http(host: str, credentials: Credentials) -> None:
+def _refuse_plain_http(host: str, credentials: Credentials, *, through_proxy: bool) -> None:
     if not credentials:
         return
     if credentials.certificate is not None:
         raise ConfigError("a client certificate cannot be used over http: change server to https")
-    if not (is_loopback(host) and isinstance(credentials.login, Token | TokenFile)):
+    local = is_loopback(host) and not through_proxy
+    if not (local and isinstance(credentials.login, Token | TokenFile)):
         raise ConfigError(
             "credentials are not sent over http (a token to a loopback address excepted): "
             "change server to https"

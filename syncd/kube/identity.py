@@ -37,7 +37,7 @@ async def cluster_identity(client: KubeClient) -> tuple[str, bool]:
         return _address_hash(client.connection), True
     try:
         uid = msgspec.json.decode(body, type=_Namespace).metadata.uid
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ProtocolError(f"the namespace kube-system cannot be read: {exc}") from exc
     if not uid:
         raise ProtocolError("the namespace kube-system has no uid")
@@ -64,5 +64,5 @@ async def server_version(client: KubeClient) -> str:
     body = await client.get("/version")
     try:
         return msgspec.json.decode(body, type=_Version).git_version
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ProtocolError(f"/version cannot be read: {exc}") from exc

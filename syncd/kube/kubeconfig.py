@@ -16,7 +16,7 @@ import yaml
 
 from syncd.core.errors import ConfigError
 from syncd.kube.auth import Credentials, TokenFile
-from syncd.kube.connection import Connection, Impersonation
+from syncd.kube.connection import Connection
 from syncd.kube.proxy import environment_proxy
 from syncd.kube.section import Section
 from syncd.kube.user import credentials, impersonation
@@ -210,13 +210,13 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Connection:
         )
     namespace = account / "namespace"
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-    return Connection(
-        name="in-cluster",
-        server=server,
-        ca_file=authority if authority.is_file() else None,
-        proxy_url=environment_proxy(server, environ),
-        credentials=Credentials(TokenFile(token)),
-        impersonation=Impersonation(),
-        namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
-        origin=str(account),
-    )
+    with Section(account, "", {}).blame("in-cluster"):
+        return Connection(
+            name="in-cluster",
+            server=server,
+            ca_file=authority if authority.is_file() else None,
+            proxy_url=environment_proxy(server, environ),
+            credentials=Credentials(TokenFile(token)),
+            namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
+            origin=str(account),
+        )

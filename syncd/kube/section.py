@@ -80,8 +80,8 @@ class Section:
         value = self.body.get(key)
         if value is None:
             return {}
-        if not isinstance(value, dict):
-            raise self.error(key, "must be a mapping")
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise self.error(key, "must be a mapping whose keys are texts")
         return value
 
     def path(self, key: str) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -21,7 +22,7 @@ from syncd.core.errors import (
     Unauthorized,
     VersionTooLarge,
 )
-from syncd.core.ports import ListRequest, WatchRequest
+from syncd.core.ports import ApiServer, ListRequest, WatchRequest
 from syncd.core.resource import Resource, Stream
 from syncd.kube.auth import Credentials, Token, TokenFile
 from syncd.kube.client import KubeClient, Timing
@@ -58,6 +59,11 @@ async def read(kube: KubeClient, request: WatchRequest = WATCH, into: list[bytes
         async for piece in chunks:
             got.append(piece)
     return b"".join(got)
+
+
+def test_it_fits_the_port() -> None:
+    port: ApiServer = KubeClient(Connection("prod", "https://a"), user_agent="x")
+    assert isinstance(port, KubeClient)
 
 
 async def test_a_list_says_what_it_wants_and_no_more() -> None:
@@ -294,6 +300,16 @@ async def test_a_redirect_is_an_error_and_not_followed() -> None:
     assert len(server.calls) == 1
 
 
+@pytest.mark.parametrize("code", ["200 OK", "503 Service Unavailable"])
+async def test_a_body_nested_beyond_reason_is_an_error_of_ours(code: str) -> None:
+    async with (
+        serving(answering(whole(b'{"x":' + b"[" * 50_000, status=code))) as server,
+        client(server) as kube,
+    ):
+        with pytest.raises(ProtocolError if code == "200 OK" else ServerError):
+            await kube.list(STREAM, ListRequest())
+
+
 # --- leaving ----------------------------------------------------------------------------------------
 
 
@@ -326,6 +342,25 @@ async def test_a_cancelled_watch_closes_its_connection() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await until(lambda: server.ended == 1)
+
+
+async def test_a_watch_without_an_answer_can_be_given_up() -> None:
+    async def silent(call: Call, writer: asyncio.StreamWriter) -> None:
+        await call.reader.read()
+        writer.close()
+
+    async with serving(silent) as server, client(server) as kube:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(read(kube), 0.2)
+        await until(lambda: server.ended == server.connections)
+
+
+async def test_many_watches_are_open_at_once() -> None:
+    async with serving(stall) as server, client(server) as kube, contextlib.AsyncExitStack() as stack:
+        for _ in range(150):
+            chunks = await stack.enter_async_context(kube.watch(STREAM, WATCH))
+            assert await anext(chunks) == b'{"a":1}\n'
+        assert server.connections - server.ended == 150
 
 
 async def test_closing_the_client_ends_its_watches() -> None:

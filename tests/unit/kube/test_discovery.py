@@ -11,6 +11,7 @@ import pytest
 import trustme
 
 from syncd.core.errors import ConfigError, ConnectionLost, NotFound, ProtocolError, ServerError, Unauthorized
+from syncd.core.ports import Discoverer
 from syncd.core.resource import Resource
 from syncd.kube.client import KubeClient
 from syncd.kube.connection import Connection
@@ -171,7 +172,7 @@ async def test_an_unchanged_document_costs_a_304_and_is_the_same_object() -> Non
             writer.write(whole(body(f"{name}-aggregated-v2"), f"Etag: {etag}", content_type=AGGREGATED))
 
     async with serving(handler) as server, client(server) as kube:
-        discoverer = KubeDiscoverer(kube)
+        discoverer: Discoverer = KubeDiscoverer(kube)
         first = await discoverer.discover()
         assert len(first.resources) == 17 + 51
         assert first.complete

@@ -117,6 +117,14 @@ def test_in_a_pod_the_service_account_is_used(home: Path, tmp_path: Path) -> Non
         namespace="shop",
         origin=str(account),
     )
+    with pytest.raises(ConfigError, match=f"{account}: in-cluster: a socks5 proxy"):
+        load_connection(
+            None,
+            None,
+            environ={**environ, "HTTPS_PROXY": "socks5://a:1"},
+            home=home,
+            service_account=account,
+        )
     with pytest.raises(ConfigError, match="no context 'prod'"):
         load_connection(None, "prod", environ=environ, home=home, service_account=account)
 
@@ -219,6 +227,7 @@ def test_a_token_may_go_to_a_loopback_address_over_http(home: Path, host: str) -
         ("http://10.0.0.1", {"token": "s3cret"}),
         ("http://localhost.example", {"token": "s3cret"}),
         ("http://10.0.0.1", {"tokenFile": "s3cret"}),
+        ("http://127.0.0.1.example", {"token": "s3cret"}),
         ("http://127.0.0.1", {"username": "u", "password": "s3cret"}),
         ("http://127.0.0.1", {"client-certificate": "s3cret", "client-key": "s3cret"}),
     ],
@@ -229,6 +238,11 @@ def test_no_other_credential_goes_over_http(home: Path, server: str, user: dict[
     assert "s3cret" not in str(caught.value)
     assert str(home / "some" / "config") in str(caught.value)
     assert load(home, config({"server": server}, {})).server == server
+
+
+def test_a_token_for_a_loopback_address_does_not_pass_a_proxy(home: Path) -> None:
+    with pytest.raises(ConfigError, match="change server to https"):
+        load(home, config({"server": "http://127.0.0.1:8001", "proxy-url": "http://proxy:3128"}))
 
 
 # --- refusals ---------------------------------------------------------------------------------------
@@ -253,6 +267,8 @@ REFUSED_USERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "groups without a user": ({**PAIR, "as-groups": ["s3cret"]}, "as-groups.* need a user"),
     "groups no list": ({**PAIR, "as": "a", "as-groups": "s3cret"}, "as-groups must be a list"),
+    "extra keys": ({**PAIR, "as": "a", "as-user-extra": {1: ["a"]}}, "whose keys are texts"),
+    "extra values": ({**PAIR, "as": "a", "as-user-extra": {"a": "b"}}, "a must be a list"),
     "control character": ({**PAIR, "as": "a\r\nX: y"}, "control character"),
 }
 
@@ -281,7 +297,7 @@ REFUSED_CLUSTERS: dict[str, tuple[dict[str, Any], str]] = {
     "flag": ({"insecure-skip-tls-verify": "yes"}, "must be true or false"),
     "not base64": ({"certificate-authority-data": "%%"}, "certificate-authority-data is not base64"),
     "socks": ({"proxy-url": "socks5://u:s3cret@a:1"}, "socks5 proxy is not supported yet"),
-    "proxy scheme": ({"proxy-url": "s3cret"}, "proxy-url must be"),
+    "proxy scheme": ({"proxy-url": "s3cret"}, "proxy-url.* must be a URL"),
     "tls name": ({"tls-server-name": "kübe"}, "xn--"),
 }
 
