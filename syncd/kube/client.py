@@ -115,8 +115,7 @@ class KubeClient:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(*NETWORK_ERRORS):
-            await self._transport.aclose()
+        await self._transport.aclose()
 
     async def list(self, stream: Stream, request: ListRequest, *, metadata_only: bool = False) -> bytes:
         """The port's `list`. `metadata_only` asks for PartialObjectMetadata; a server without it sends the
@@ -153,8 +152,8 @@ class KubeClient:
         accept = _METADATA_WATCH if metadata_only else JSON
         path = stream.resource.path(stream.namespace)
         ask = _Ask(path, {key: value for key, value in query.items() if value}, accept, watch=True)
-        async with self._transport.lease() as pools:
-            response = await self._open(pools.watches, ask)
+        async with self._transport.lease() as pools, pools.watching() as client:
+            response = await self._open(client, ask)
             chunks = self._body(response, ask)
             try:
                 content_type = response.headers.get("content-type", "")
@@ -175,11 +174,15 @@ class KubeClient:
 
     async def _whole(self, ask: _Ask) -> Answer:
         async with self._transport.lease() as pools:
-            response = await self._open(pools.lists, ask)
             try:
-                body = b"".join([chunk async for chunk in self._body(response, ask)])
-            finally:
-                await _close(response)
+                response = await self._open(pools.lists, ask)
+                try:
+                    body = b"".join([chunk async for chunk in self._body(response, ask)])
+                finally:
+                    await _close(response)
+            except asyncio.CancelledError:
+                self._transport.abandon(pools)
+                raise
         content_type = response.headers.get("content-type", "")
         if response.status_code != 304 and _is_json(content_type):
             self._check_document(body, ask)

@@ -90,20 +90,48 @@ def socket_options() -> list[tuple[int, int, int]]:
 
 
 class Pools:
-    """One client for lists and one for watches, both from one reading of the TLS files."""
+    """Connections made from one reading of the TLS files: a client for lists, and one for each watch.
 
-    def __init__(self, connection: Connection, timeout: httpx.Timeout) -> None:
-        context = tls_context(connection)
+    A watch has its own, since httpcore keeps a connection for ever whose request was cancelled at the wrong
+    moment (just after the handshake): closing the client is the only sure way to close the connection.
+    """
+
+    def __init__(self, connection: Connection, timeout: httpx.Timeout, context: ssl.SSLContext) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._context = context
+        self._watches: set[httpx.AsyncClient] = set()
         self.lists = _client(connection, context, timeout)
-        # The engine has a watchdog of its own; a quiet watch is not a broken one.
-        watching = httpx.Timeout(connect=timeout.connect, read=None, write=timeout.write, pool=None)
-        self.watches = _client(connection, context, watching)
         self.users = 0
         self.retired = False
 
+    def renewed(self) -> Pools:
+        """New connections from the same reading."""
+        return Pools(self._connection, self._timeout, self._context)
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A client for one watch, whose connection is closed when the block ends.
+
+        It has no read timeout: the engine has a watchdog of its own, and a quiet watch is not a broken one.
+        """
+        timeout = httpx.Timeout(
+            connect=self._timeout.connect, read=None, write=self._timeout.write, pool=None
+        )
+        client = _client(self._connection, self._context, timeout)
+        self._watches.add(client)
+        try:
+            yield client
+        finally:
+            self._watches.discard(client)
+            with contextlib.suppress(*NETWORK_ERRORS):
+                await client.aclose()
+
     async def aclose(self) -> None:
-        await self.lists.aclose()
-        await self.watches.aclose()
+        """Closes everything, watches in use too."""
+        for client in (self.lists, *self._watches):
+            with contextlib.suppress(*NETWORK_ERRORS):
+                await client.aclose()
 
 
 def _client(connection: Connection, context: ssl.SSLContext, timeout: httpx.Timeout) -> httpx.AsyncClient:
@@ -154,7 +182,7 @@ class Transport:
     def open(self) -> None:
         """Reads the TLS files. Raises ConfigError where they cannot be used."""
         self._fingerprint = fingerprint(self._connection)  # before reading: a change meanwhile is seen later
-        self._current = Pools(self._connection, self._timeout)
+        self._current = Pools(self._connection, self._timeout, tls_context(self._connection))
         self._check_at = self._monotonic() + self._check_every
 
     async def aclose(self) -> None:
@@ -188,14 +216,24 @@ class Transport:
         if seen == self._fingerprint:
             return
         try:
-            fresh = Pools(self._connection, self._timeout)
+            fresh = Pools(self._connection, self._timeout, tls_context(self._connection))
         except ConfigError as exc:
             self._on_problem(f"rotated TLS files are not used yet: {exc}")
             return
-        old, self._current, self._fingerprint = self._current, fresh, seen
+        self._fingerprint = seen
+        old = self._current
+        self._replace(old, fresh)
+        await self._drop(old)
+
+    def abandon(self, pools: Pools) -> None:
+        """A list was cancelled: what httpcore may have kept of it closes with its pools (see `Pools`)."""
+        if pools is self._current:
+            self._replace(pools, pools.renewed())
+
+    def _replace(self, old: Pools, fresh: Pools) -> None:
+        self._current = fresh
         old.retired = True
         self._retired.add(old)
-        await self._drop(old)
 
     async def _drop(self, pools: Pools) -> None:
         if pools.retired and pools.users == 0 and pools in self._retired:

@@ -344,6 +344,25 @@ async def test_a_cancelled_watch_closes_its_connection() -> None:
         await until(lambda: server.ended == 1)
 
 
+async def test_no_moment_of_cancellation_leaves_a_connection_behind() -> None:
+    """httpcore's pool keeps a connection whose request is cancelled between the handshake and the request."""
+
+    async def requests(kube: KubeClient, steps: range) -> None:
+        for step in steps:
+            asked = read(kube) if step % 2 else kube.list(STREAM, ListRequest())
+            task = asyncio.ensure_future(asked)
+            for _ in range(step):  # each pass of the loop is another place to be cancelled in
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async with serving(stall) as server, client(server) as kube:
+        await asyncio.gather(*(requests(kube, range(first, first + 60)) for first in (0, 1, 2, 3)))
+        await until(lambda: server.ended == server.connections)
+        assert server.connections > 0
+
+
 async def test_a_watch_without_an_answer_can_be_given_up() -> None:
     async def silent(call: Call, writer: asyncio.StreamWriter) -> None:
         await call.reader.read()
