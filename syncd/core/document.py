@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from syncd.core.errors import ProtocolError
+from syncd.core.errors import UNDECODABLE, ProtocolError
 from syncd.core.resource import Resource
 
 TRANSFORM_VERSION = 1
@@ -39,8 +39,8 @@ class _Metadata(msgspec.Struct):
     creationTimestamp: str | None = None  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
     ownerReferences: list[_Owner] | None = None  # noqa: N815
-    labels: msgspec.Raw | None = None
-    annotations: msgspec.Raw | None = None
+    labels: msgspec.Raw = msgspec.Raw()  # a union of Raw and None would take nothing but null
+    annotations: msgspec.Raw = msgspec.Raw()
 
 
 _METADATA = msgspec.json.Decoder(_Metadata)
@@ -126,10 +126,11 @@ class Transform:
             if "kind" not in fields or "apiVersion" not in fields:
                 fields = {"kind": self._kind, "apiVersion": self._api_version, **fields}
             document = _text(_ENCODER.encode(fields))
-        except (msgspec.DecodeError, KeyError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"not a Kubernetes object ({error}): {data[:80]!r}") from error
+        except (*UNDECODABLE, KeyError) as error:
+            # None of its bytes: they may be a Secret's, and errors are logged and stored.
+            raise ProtocolError(f"not an object of {self.resource.qualified}: {error}") from error
         if not metadata.name:
-            raise ProtocolError(f"an object without a name: {data[:80]!r}")
+            raise ProtocolError(f"an object of {self.resource.qualified} without a name")
         namespace = metadata.namespace or ""
         return Item(
             key=f"{namespace}/{metadata.name}" if namespace else metadata.name,
@@ -165,8 +166,8 @@ def definition_identity(raw: bytes | msgspec.Raw) -> tuple[str, str, int]:
     """
     try:
         metadata = _DEFINITION.decode(raw).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not an object with metadata: {bytes(raw)[:80]!r}") from error
+    except UNDECODABLE as error:
+        raise ProtocolError(f"not an object with metadata: {error}") from error
     return metadata.name, metadata.uid, metadata.generation or 0
 
 
@@ -174,7 +175,10 @@ def same_content(left: str, right: str) -> bool:
     """Whether two stored documents say the same, whatever their key order and spacing."""
     if left == right:
         return True
-    return bool(msgspec.json.decode(left) == msgspec.json.decode(right))
+    try:
+        return bool(msgspec.json.decode(left) == msgspec.json.decode(right))
+    except UNDECODABLE:
+        return False  # a number past a float's range, or nested too deep: only the text can tell
 
 
 def _text(data: bytes) -> str:
@@ -182,10 +186,9 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _map_text(raw: msgspec.Raw | None) -> str | None:
-    if raw is None or bytes(raw) == b"null":
-        return None
-    return _text(bytes(raw))
+def _map_text(raw: msgspec.Raw) -> str | None:
+    data = bytes(raw)
+    return None if data in (b"", b"null") else _text(data)
 
 
 def _owner(owners: list[_Owner] | None) -> str | None:

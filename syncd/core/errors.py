@@ -26,6 +26,11 @@ What to do about an error is decided in one place: `syncd.core.recovery.react`.
 
 from __future__ import annotations
 
+import msgspec
+
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON from outside can raise: malformed, not UTF-8, or nested past the interpreter's stack."""
+
 
 class SyncdError(Exception):
     """The root of the tree."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from syncd.core.errors import ApiError, ProtocolError
+from syncd.core.errors import UNDECODABLE, ApiError, ProtocolError
 from syncd.core.status import api_error
 
 MAX_LINE = 64 * 1024 * 1024
@@ -102,9 +102,9 @@ class Frame:
         """
         try:
             metadata = _BOOKMARK.decode(self.raw).metadata
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"a bookmark without metadata: {self.raw[:80]!r}") from error
-        if not metadata.resourceVersion:
+        except UNDECODABLE as error:
+            raise ProtocolError(f"a bookmark without metadata: {error}") from error
+        if metadata.resourceVersion in ("", "0"):
             raise ProtocolError("a bookmark without a resourceVersion")
         return metadata.resourceVersion, (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
 
@@ -121,8 +121,8 @@ def parse_frame(line: bytes) -> Frame | None:
     """
     try:
         envelope = _EVENT.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not a watch event ({error}): {line[:80]!r}") from error
+    except UNDECODABLE as error:
+        raise ProtocolError(f"not a watch event ({len(line)} bytes): {error}") from error
     try:
         kind = EventType(envelope.type)
     except ValueError:
@@ -168,8 +168,8 @@ def parse_page(body: bytes) -> Page:
     """
     try:
         envelope = _LIST.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not a list ({error}): {body[:80]!r}") from error
+    except UNDECODABLE as error:
+        raise ProtocolError(f"not a list ({len(body)} bytes): {error}") from error
     metadata = envelope.metadata
     if not envelope.kind.endswith("List"):
         raise ProtocolError(f"asked for a list, got a {envelope.kind!r}")

@@ -89,6 +89,7 @@ class ListWatch:
         self._transform = transform
         self.limit = limit
         self.state: State = Listed(resource_version) if resource_version else Listing()
+        self._highest = resource_version or ""
 
     # --- snapshot ---------------------------------------------------------------------------------
 
@@ -113,8 +114,9 @@ class ListWatch:
         items = tuple(self._transform(raw) for raw in page.items)
         last_key, ordered = _advance(state.last_key, items)
         last = page.continue_token is None
-        # A page without items still has a range: the lower bound is carried, never reset.
-        upto = None if last else last_key
+        # A page without items still has a range: the lower bound is carried, never reset. Before any
+        # key that range is empty, and None would be all keys.
+        upto = None if last else last_key or ""
         if last:
             self.state = Listed(version)
         else:
@@ -152,8 +154,12 @@ class ListWatch:
 
     @property
     def received(self) -> str:
-        """The highest version received; not closed yet, perhaps."""
-        return self.state.received if isinstance(self.state, Watching) else self.position
+        """The highest version received by this machine, through any watch; not closed yet, perhaps.
+
+        Rows may stand at it while the next watch starts below: it must not fall back when a watch ends.
+        """
+        order = compare_versions(self._highest, self.position)
+        return self._highest if order == 1 else self.position
 
     def watch_opened(self) -> None:
         """The server accepted a watch from `position`."""
@@ -184,7 +190,9 @@ class ListWatch:
         item = self._transform(frame.raw)
         change = Delete(item) if frame.type is EventType.DELETED else Upsert(item)
         version = item.resource_version
-        if compare_versions(version, state.since) in (0, -1):
+        if version in ("", "0"):
+            raise ProtocolError(f"an event of {item.key} without a resourceVersion")
+        if state.received == state.since and compare_versions(version, state.since) in (0, -1):
             return (change,)  # a duplicate from before this watch; the store's guard drops it
         order = compare_versions(version, state.received)
         if order == 0:
@@ -192,6 +200,7 @@ class ListWatch:
         if order == -1:
             raise ProtocolError(f"the watch went back from {state.received} to {version}")
         self.state = Watching(state.since, received=version, closed=state.received)
+        self._highest = version
         return (change,) if state.closed == state.received else (Reached(state.received), change)
 
     def bookmark_received(self, version: str) -> tuple[Change, ...]:
@@ -204,10 +213,11 @@ class ListWatch:
         if not isinstance(state, Watching):
             raise ProtocolError(f"a bookmark while {state}")
         if compare_versions(version, state.received) == -1:
-            if compare_versions(version, state.since) in (0, -1):
+            if state.received == state.closed:  # true, and known already: closed by another server's bookmark
                 return ()
             raise ProtocolError(f"a bookmark went back from {state.received} to {version}")
         self.state = Watching(state.since, received=version, closed=version)
+        self._highest = version
         return (Reached(version, bookmark=True),)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from syncd.core.errors import (
+    UNDECODABLE,
     ApiError,
     Expired,
     Forbidden,
@@ -88,7 +89,7 @@ def api_error(body: bytes, status: int = 500, retry_after: str | None = None) ->
     """
     try:
         answer = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         answer = _Status()
     if answer.kind != "Status":
         text = " ".join(body[:_MESSAGE_LIMIT].decode("utf-8", "replace").split())

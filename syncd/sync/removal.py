@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from syncd.core.errors import SyncdError
+from syncd.core.errors import UNDECODABLE, SyncdError
 from syncd.core.frames import parse_page
 from syncd.core.ports import ApiServer, Discovery
 
@@ -14,7 +14,7 @@ _SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 class _ServiceSpec(msgspec.Struct):
     group: str = ""
-    service: msgspec.Raw | None = None
+    service: msgspec.Raw = msgspec.Raw()  # a union of Raw and None would take nothing but null
 
 
 class _Service(msgspec.Struct):
@@ -39,10 +39,10 @@ async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discov
         services = parse_page(await api.get(_SERVICES))
         served = (msgspec.json.decode(raw, type=_Service).spec for raw in services.items)
         aggregated = any(spec.group == group and _is_set(spec.service) for spec in served)
-    except (SyncdError, msgspec.DecodeError):
+    except (SyncdError, *UNDECODABLE):
         return False
     return not definitions.items and not aggregated
 
 
-def _is_set(raw: msgspec.Raw | None) -> bool:
-    return raw is not None and bytes(raw) != b"null"
+def _is_set(raw: msgspec.Raw) -> bool:
+    return bytes(raw) not in (b"", b"null")
