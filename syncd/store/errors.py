@@ -31,6 +31,10 @@ ROW_ERRORS: tuple[type[BaseException], ...] = (*DRIVER_ERRORS, UnicodeError, Ove
 _ROW_CLASSES = frozenset({"22", "23", "54"})
 _SQLITE_ROW = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH})
 _LOST = frozenset({"08", "57"})  # connection exception, operator intervention
+_SQLITE_LOST = frozenset(
+    {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    | {sqlite3.SQLITE_READONLY}  # also where the file was moved away under the connection
+)
 
 
 def driver_error(error: BaseException) -> BaseException:
@@ -66,6 +70,8 @@ def is_disconnect(error: BaseException) -> bool:
         if isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and cause.sqlstate is None:
             return True
         return (cause.sqlstate or "")[:2] in _LOST
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_LOST
     return isinstance(cause, (OSError, TimeoutError))
 
 
@@ -77,9 +83,11 @@ def error_code(error: BaseException) -> str:
 
 
 def unavailable(error: BaseException) -> StoreUnavailable:
-    """Ours. The text of the server's message is kept to its first line, without statement or parameters."""
+    """Ours, with the first line of the driver's message; where it is about a row it may quote a value, so
+    there only the code is kept.
+    """
     cause = driver_error(error)
-    lines = str(cause).strip().splitlines()
+    lines = [] if is_row_error(error) else str(cause).strip().splitlines()
     text = lines[0][:256] if lines else ""
     return StoreUnavailable(
         f"the database: {error_code(error)}: {text}" if text else f"the database: {error_code(error)}"

@@ -24,6 +24,14 @@ NAME = "daemon"
 LAPSE = 15.0
 """Seconds without a heartbeat after which a holder has lost its lease."""
 
+_END_WRITERS = sa.text(
+    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a"
+    " WHERE a.usename = current_user AND a.pid <> pg_backend_pid() AND EXISTS ("
+    "SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.granted AND l.database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND l.relation IN (CAST('syncd_streams' AS regclass), CAST('syncd_leases' AS regclass))"
+    " AND l.mode IN ('RowShareLock', 'RowExclusiveLock'))"
+)
 _TAKEN = "the lease of this database is not ours, or no longer"
 
 
@@ -76,6 +84,7 @@ class Lease:
         token = secrets.token_hex(16)
         locked = await self._lock.acquire()
         try:
+            await self._end_stalled()
             async with self._engine.writing() as connection:
                 await self._serialise(connection)
                 moment = await database_now(connection, self._engine)
@@ -168,6 +177,19 @@ class Lease:
             return True
         same = found.host == self._holder.host
         return same and (found.pid == self._holder.pid or not alive(found.pid))
+
+    async def _end_stalled(self) -> None:
+        """Ends the sessions of a lapsed holder that still lock what a takeover must write: a stopped
+        process keeps the locks of its transaction.
+        """
+        if self._engine.is_sqlite:
+            return  # there is no session to end: such a process is waited for
+        async with self._engine.writing() as connection:
+            moment = await database_now(connection, self._engine)
+            query = sa.select(leases.c.heartbeat_at).where(leases.c.name == NAME)
+            beat: datetime | None = (await connection.execute(query)).scalar_one_or_none()
+            if beat is not None and moment - beat > self._timeout:
+                await connection.execute(_END_WRITERS)
 
     async def _serialise(self, connection: AsyncConnection) -> None:
         if not self._engine.is_sqlite:
