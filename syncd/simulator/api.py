@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from syncd.simulator import control, discovery, listing, refusal, review, watch
+from syncd.simulator import control, discovery, listing, openapi, refusal, review, watch
 from syncd.simulator.kind import Kind, Object, View
 from syncd.simulator.refusal import Refusal
 from syncd.simulator.requests import Request
@@ -154,7 +154,7 @@ class _Exchange:
             return self._discovery()
         kind, request = self._kind, self.request
         if kind is not None and kind.group == "authorization.k8s.io":
-            obj = msgspec.json.decode(await self._body())
+            obj = _decoded(await self._body())
             reviewed = review.access_review(account, kind, obj, self._manager, self._simulator.timestamp)
             return Answer(201, [refusal.encoded(reviewed)])
         if account.permission(request.verb, request.group, request.resource, request.namespace) is None:
@@ -228,12 +228,7 @@ class _Exchange:
                 raise refusal.object_not_found(kind, request.name)
             return Answer(200, [self._view(kind).object(record.body), b"\n"])
         body = await self._body()
-        given: Object = {}
-        if body:
-            try:
-                given = msgspec.json.decode(body)
-            except msgspec.DecodeError as error:
-                raise refusal.bad_request(f"the body of the request is not JSON: {error}") from error
+        given = _decoded(body) if body else {}
         if request.verb == "delete":
             return self._delete(kind, given)
         if request.verb == "deletecollection":
@@ -308,6 +303,10 @@ class _Exchange:
                     body = discovery.aggregated(kinds, faults.stale_groups, core=parts == ["api"])
                     return self._cacheable(body)
                 found = discovery.versions(self._server) if parts == ["api"] else discovery.groups(kinds)
+            case ["openapi", "v3"]:
+                found = openapi.index(kinds)
+            case ["openapi", "v3", *root]:
+                found = openapi.document(kinds, "/".join(root))
             case ["apis", name]:
                 found = discovery.group(kinds, name)
             case ["api", version]:
@@ -373,6 +372,22 @@ class _Exchange:
                 truncate = truncate - waiting if truncate is not None else None
                 gathered, waiting = [], 0
         await self._send({"type": "http.response.body", "body": b"".join(gathered), "more_body": False})
+
+
+def _decoded(body: bytes) -> Object:
+    """The object in a request's body. Protobuf is not spoken here."""
+    try:
+        obj = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if body.startswith(b"k8s\0"):
+            message = (
+                "the body of the request was in an unknown format - accepted media types: application/json"
+            )
+            raise refusal.refusal(415, "UnsupportedMediaType", message) from error
+        raise refusal.bad_request(f"the body of the request is not JSON: {error}") from error
+    if not isinstance(obj, dict):
+        raise refusal.bad_request("the body of the request is not an object")
+    return obj
 
 
 def _fresh(obj: Object) -> Object:

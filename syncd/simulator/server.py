@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +15,7 @@ import uvicorn
 
 from syncd.simulator.api import Api
 from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
 
 
 class _Server(uvicorn.Server):
@@ -105,3 +106,30 @@ def write_kubeconfig(
         "current-context": "simulator",
     }
     Path(path).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+async def run_simulator(
+    simulator: Simulator,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    kubeconfig: Path | str | None = None,
+    churn: float = 0.0,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a simulator until the task is cancelled.
+
+    Args:
+        kubeconfig: where to write one.
+        churn: changes a second.
+        ready: called with the URL once it answers.
+    """
+    async with SimulatorServer(simulator, host, port) as server:
+        if kubeconfig is not None:
+            write_kubeconfig(kubeconfig, server.url)
+        if ready is not None:
+            ready(server.url)
+        if churn > 0:
+            await Workload(simulator).churn(churn)
+        else:
+            await asyncio.Event().wait()
