@@ -23,7 +23,7 @@ from syncd.core.ports import ListRequest, WatchRequest
 from syncd.core.resource import Stream
 from syncd.core.status import api_error
 from syncd.kube.auth import Authenticator, Headers
-from syncd.kube.connection import Connection
+from syncd.kube.connection import Connection, is_loopback
 from syncd.kube.encoding import decoder
 from syncd.kube.transport import NETWORK_ERRORS, Transport, lost
 
@@ -73,7 +73,7 @@ class _Ask:
 
 class KubeClient:
     """Speaks to one API server. An async context manager: entering reads the TLS files (ConfigError),
-    leaving closes every connection.
+    leaving closes every connection. Watches are never compressed; lists may be, save over loopback.
 
     Args:
         user_agent: `syncd/x.y`; never one that begins like a browser's or curl's, for which the server
@@ -94,6 +94,9 @@ class KubeClient:
     ) -> None:
         self.connection = connection
         self._user_agent = user_agent
+        # Over loopback gzip costs both ends CPU and saves nothing.
+        local = is_loopback(httpx.URL(connection.server).host) and not connection.proxy_url
+        self._compress = not (local or connection.disable_compression)
         self._on_warning = on_warning
         self._warned: set[str] = set()
         self._authenticator = Authenticator(connection.credentials.login, monotonic=monotonic)
@@ -230,8 +233,7 @@ class KubeClient:
         raise await self._refusal(response, ask)
 
     def _headers(self, ask: _Ask) -> Headers:
-        # Never compressed: httpx's decoder loses data on a compressed watch, and one flush is one event.
-        plain = ask.watch or self.connection.disable_compression
+        plain = ask.watch or not self._compress
         headers = [
             ("Accept", ask.accept),
             ("Accept-Encoding", "identity" if plain else "gzip"),

@@ -56,8 +56,9 @@ def _described(exc: Exception) -> str:
         return "timed out while connecting"
     if isinstance(exc, httpx.TimeoutException | TimeoutError):
         return "timed out while waiting for the next bytes"
-    cause = _system_error(exc)
-    return cause or str(exc) or type(exc).__name__
+    text = _system_error(exc) or str(exc) or type(exc).__name__
+    refused = "CERTIFICATE_VERIFY_FAILED" in text
+    return f"{text}: check certificate-authority and tls-server-name" if refused else text
 
 
 def _system_error(exc: BaseException | None) -> str:

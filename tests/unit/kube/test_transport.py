@@ -75,7 +75,9 @@ async def test_an_authority_as_data_or_as_a_file(authority: Authority, tmp_path:
 async def test_an_unknown_authority_is_refused(authority: Authority) -> None:
     async with serving(answering(whole(EMPTY)), authority.server()) as server:
         for pem in (None, trustme.CA().cert_pem.bytes()):
-            with pytest.raises(ConnectionLost, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            with pytest.raises(
+                ConnectionLost, match=r"CERTIFICATE_VERIFY_FAILED.*check certificate-authority"
+            ) as caught:
                 await listed(server, ca_data=pem)
             assert not caught.value.connected
     assert server.calls == []
@@ -261,6 +263,35 @@ async def test_a_rotation_caught_half_way_keeps_what_works(authority: Authority,
         assert server.connections == 2, "the file is another: its readers begin anew"
     assert len(told) == 2
     assert all(str(file) in text for text in told)
+
+
+async def test_a_rotated_client_certificate_is_used_once_both_files_are_there(
+    authority: Authority, tmp_path: Path
+) -> None:
+    clients, hands = trustme.CA(), Hands()
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def rotate(name: str, *, whole: bool = True) -> trustme.LeafCert:
+        pair = clients.issue_cert(f"{name}@example.com", common_name=name)
+        replace(certificate, pair.cert_chain_pems[0].bytes())
+        if whole:
+            replace(key, pair.private_key_pem.bytes())
+        return pair
+
+    rotate("first")
+    credentials = Credentials(None, ClientCertificate(certificate, key))
+    async with serving(answering(whole(EMPTY)), authority.server(clients=clients)) as server:
+        connection = Connection("prod", server.url, ca_data=authority.pem, credentials=credentials)
+        async with KubeClient(connection, user_agent="x", monotonic=hands) as kube:
+            await kube.list(STREAM, ListRequest())
+            pair = rotate("second", whole=False)
+            hands.time += 5
+            await kube.list(STREAM, ListRequest())
+            replace(key, pair.private_key_pem.bytes())
+            hands.time += 5
+            await kube.list(STREAM, ListRequest())
+    peers = [str(call.peer) for call in server.calls]
+    assert ["second" in peer for peer in peers] == [False, False, True]
 
 
 async def test_a_watch_outlives_a_rotation_and_its_pool_then_closes(
