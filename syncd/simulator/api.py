@@ -29,6 +29,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _CHUNK = 512 * 1024  # bytes of a list in one write
 _JSON = "application/json"
+_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class _Exchange:
             await self._control()
             return
         self._resolve()
-        self._simulator.requests.append(self.request)
+        self._simulator.requests.arrived(self.request)
         rules = self._simulator.faults.taken_by(self.request)
         truncate = None
         try:
@@ -228,6 +229,8 @@ class _Exchange:
                 raise refusal.object_not_found(kind, request.name)
             return Answer(200, [self._view(kind).object(record.body), b"\n"])
         body = await self._body()
+        if request.verb == "patch" and self._headers.get("content-type", "").split(";")[0] not in _PATCHES:
+            raise refusal.unsupported_media_type(_PATCHES)
         given = _decoded(body) if body else {}
         if request.verb == "delete":
             return self._delete(kind, given)
@@ -235,12 +238,9 @@ class _Exchange:
             return self._delete_collection(kind)
         if kind.revert is not None:
             given = kind.revert(given)
-        metadata = given.setdefault("metadata", {})
-        if kind.namespaced:
-            metadata.setdefault("namespace", request.namespace)
+        if request.verb != "patch":
+            self._place(kind, given.setdefault("metadata", {}))
         if request.verb == "create":
-            if kind.namespaced and request.namespace not in simulator.objects("", "namespaces"):
-                raise refusal.object_not_found(simulator.kind("", "namespaces"), request.namespace)
             made = simulator.create(kind.storage[0], kind.storage[1], _fresh(given), manager=self._manager)
             return self._written(kind, made, 201)
         if request.verb == "patch":
@@ -250,17 +250,32 @@ class _Exchange:
             made = simulator.update(kind.storage[0], kind.storage[1], given, subresource=self._subresource)
         return self._written(kind, made, 200)
 
+    def _place(self, kind: Kind, metadata: Object) -> None:
+        """Name and namespace come from the path, and must agree with it."""
+        request = self.request
+        if request.name and metadata.setdefault("name", request.name) != request.name:
+            raise refusal.bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL "
+                f"({request.name})"
+            )
+        if not kind.namespaced:
+            return
+        if metadata.setdefault("namespace", request.namespace) != request.namespace:
+            raise refusal.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        namespaces = self._simulator.collection("", "namespaces").current.records
+        if request.verb == "create" and request.namespace not in namespaces:
+            raise refusal.object_not_found(self._simulator.kind("", "namespaces"), request.namespace)
+
     def _written(self, kind: Kind, made: Object, status: int) -> Answer:
         """The object as it was written, under the version that was asked for."""
         return Answer(status, [self._view(kind).object(kind.encode(made)), b"\n"])
 
     def _delete(self, kind: Kind, options: Object) -> Answer:
         request = self.request
-        preconditions = options.get("preconditions") or {}
-        uid = preconditions.get("uid", "")
-        last = self._simulator.delete(
-            kind.storage[0], kind.storage[1], request.namespace, request.name, uid=uid
-        )
+        where = (kind.storage[0], kind.storage[1], request.namespace, request.name)
+        last = self._simulator.delete(*where, preconditions=options.get("preconditions"))
         if kind.storage == ("", "pods"):
             return self._written(kind, last, 200)
         details: Object = {"name": request.name} | ({"group": kind.group} if kind.group else {})
@@ -380,10 +395,7 @@ def _decoded(body: bytes) -> Object:
         obj = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if body.startswith(b"k8s\0"):
-            message = (
-                "the body of the request was in an unknown format - accepted media types: application/json"
-            )
-            raise refusal.refusal(415, "UnsupportedMediaType", message) from error
+            raise refusal.unsupported_media_type((_JSON,)) from error
         raise refusal.bad_request(f"the body of the request is not JSON: {error}") from error
     if not isinstance(obj, dict):
         raise refusal.bad_request("the body of the request is not an object")

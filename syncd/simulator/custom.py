@@ -21,12 +21,17 @@ API_SERVICES = ("apiregistration.k8s.io", "apiservices")
 
 
 class CustomResources:
-    """Keeps what a simulator serves in step with its definitions."""
+    """Keeps what a simulator serves in step with its definitions.
+
+    Attributes:
+        known: every custom kind that was ever served, to read the past with.
+    """
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._warming: dict[tuple[str, str], float] = {}
         self._schemas: dict[tuple[str, str], Object] = {}
+        self.known: dict[tuple[str, str], Kind] = {}
 
     def warming(self, kind: Kind) -> bool:
         """Whether a resource's cache is still being filled, so that it answers 429."""
@@ -47,7 +52,7 @@ class CustomResources:
         simulator, storage = self._simulator, (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         if new is None:
             self.serve()
-            simulator.faults.end_watches(storage)
+            simulator.faults.end_watches(storage[1], group=storage[0])
         elif old is None:
             simulator.update(*CRDS, definitions.established(new, simulator.timestamp))
             self.serve()
@@ -61,6 +66,7 @@ class CustomResources:
         simulator = self._simulator
         crds = list(simulator.objects(*CRDS).values())
         custom = [kind for crd in crds for kind in definitions.kinds(crd)]
+        self.known |= {kind.storage: kind for kind in reversed(custom)}
         simulator.kinds = [kind for kind in simulator.kinds if not kind.custom] + custom
         self._schemas = {
             (crd["spec"]["group"], crd["spec"]["names"]["plural"]): definitions.storage_schema(crd)
@@ -88,4 +94,4 @@ class CustomResources:
         collection.rewrite(simulator.resource_version, filled)
         collection.compact(simulator.resource_version)
         self._warming[storage] = simulator.clock()
-        simulator.faults.end_watches(storage)
+        simulator.faults.end_watches(storage[1], group=storage[0])

@@ -8,7 +8,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from syncd.simulator.refusal import Refusal, refusal
+import msgspec
+
+from syncd.simulator.refusal import Refusal, refusal, status_object
 from syncd.simulator.requests import Request
 from syncd.simulator.watcher import Watcher
 
@@ -104,14 +106,13 @@ class Faults:
         self._simulator = simulator
         self.rules: list[Rule] = []
         self.watchers: set[Watcher] = set()
+        self._pauses: list[Pause] = []
         self.stale_groups: set[str] = set()
         self.missing_groups: set[str] = set()
 
     def clear(self) -> None:
         """Back to good behaviour: rules, stalls and sick groups go, pauses are released."""
-        for rule in self.rules:
-            if rule.pause is not None:
-                rule.pause.release()
+        self.release_pauses()
         self.rules.clear()
         self.stale_groups.clear()
         self.missing_groups.clear()
@@ -133,6 +134,7 @@ class Faults:
         *,
         retry_after: int | None = None,
         plain: bool = False,
+        close: bool = False,
         message: str = "",
         **conditions: Any,
     ) -> None:
@@ -141,8 +143,11 @@ class Faults:
         Args:
             plain: text/plain.
             retry_after: seconds, as the header and in a Status' details.
+            close: ask the client to leave, as a server does that shuts down.
         """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        if close:
+            headers["Connection"] = "close"
         if plain:
             text = message or _PLAIN.get(status, f"error {status}\n")
             made = Refusal(status, text.encode(), plain=True, headers=headers)
@@ -167,8 +172,15 @@ class Faults:
     def pause_page(self, page: int = 1, resource: str = "", **conditions: Any) -> Pause:
         """Hold the nth list request from now (probes count too) until it is released."""
         pause = Pause()
+        self._pauses.append(pause)
         self._add({"verb": "list", "resource": resource, "skip": page - 1, **conditions}, pause=pause)
         return pause
+
+    def release_pauses(self) -> None:
+        """Let every held request go on."""
+        for pause in self._pauses:
+            pause.release()
+        self._pauses.clear()
 
     def _add(self, conditions: dict[str, Any], **effect: Any) -> None:
         seconds = conditions.pop("seconds", None)
@@ -197,11 +209,20 @@ class Faults:
             watcher.wake.set()
         return len(chosen)
 
-    def end_watches(self, storage: tuple[str, str] | None = None) -> int:
+    def end_watches(self, resource: str = "", *, group: str | None = None) -> int:
         """End open watches as the server does when it likes: a plain EOF."""
-        chosen = [watcher for watcher in self.watchers if storage in (None, watcher.storage)]
+        chosen = self._matching(group, resource)
         for watcher in chosen:
             watcher.ending = True
+            watcher.wake.set()
+        return len(chosen)
+
+    def fail_watches(self, status: int, resource: str = "", *, group: str | None = None) -> int:
+        """End open watches with an ERROR event."""
+        chosen = self._matching(group, resource)
+        reason, message = _REASONS.get(status, ("", f"error {status}"))
+        for watcher in chosen:
+            watcher.error = msgspec.json.encode(status_object(status, reason, message))
             watcher.wake.set()
         return len(chosen)
 

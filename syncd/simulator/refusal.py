@@ -120,6 +120,12 @@ def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
     return refusal(409, "Conflict", message, details=_named(kind, name))
 
 
+def unsupported_media_type(accepted: tuple[str, ...]) -> Refusal:
+    known = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {known}"
+    return refusal(415, "UnsupportedMediaType", message)
+
+
 def method_not_allowed() -> Refusal:
     message = "the server does not allow this method on the requested resource"
     return refusal(405, "MethodNotAllowed", message, details={})

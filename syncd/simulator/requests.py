@@ -31,8 +31,16 @@ class Request:
         return self.verb == "list" and self.query.get("limit") == "1" and "continue" not in self.query
 
 
+_KEPT = 100_000
+
+
 class RequestLog(list[Request]):
-    """Requests in order of arrival."""
+    """Requests in order of arrival, the last hundred thousand."""
+
+    def arrived(self, request: Request) -> None:
+        self.append(request)
+        if len(self) > _KEPT:
+            del self[: _KEPT // 10]
 
     def matching(
         self, verb: str = "", resource: str = "", *, group: str | None = None, status: int | None = None

@@ -78,8 +78,8 @@ class SimulatorServer:
     ) -> None:
         assert self._server is not None  # both were set on entering
         assert self._task is not None
-        self.simulator.faults.clear()
         self.simulator.faults.cut_watches()
+        self.simulator.faults.release_pauses()
         self._server.should_exit = True
         await self._task
 

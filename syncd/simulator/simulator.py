@@ -134,13 +134,14 @@ class Simulator:
         version = int(rv)
         if version > self.state.version:
             raise ValueError(f"the version is {self.state.version}, below {version}")
-        collection = self.collection(group, resource)
-        decode = self.kind(group, resource).decode if collection.current.keys else None
-        result = {}
-        for key, record in sorted(collection.past(version).items()):
-            obj = (decode or self.kind(group, resource).decode)(record.body)
-            result[key] = (record.uid, record.version, obj)
-        return result
+        past = self.collection(group, resource).past(version)
+        if not past:
+            return {}
+        kind = self.custom.known.get((group, resource)) or self.kind(group, resource)
+        return {
+            key: (record.uid, record.version, kind.decode(record.body))
+            for key, record in sorted(past.items())
+        }
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -185,13 +186,7 @@ class Simulator:
         kind = self.kind(group, resource)
         given = obj["metadata"]
         before = self._existing(kind, _key(kind, given), given["name"])
-        if given.get("resourceVersion") and str(given["resourceVersion"]) != str(before.version):
-            raise conflict(kind, before.name)
-        if given.get("uid") and given["uid"] != before.uid:
-            why = (
-                f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {before.uid}"
-            )
-            raise conflict(kind, before.name, why)
+        _check(kind, before, given)
         old = kind.decode(before.body)
         if subresource:
             obj = old | {subresource: obj.get(subresource, {})}
@@ -224,19 +219,19 @@ class Simulator:
             new["metadata"].pop("resourceVersion", None)
         return self.update(group, resource, new, subresource=subresource)
 
-    def delete(self, group: str, resource: str, namespace: str, name: str, *, uid: str = "") -> Object:
+    def delete(
+        self, group: str, resource: str, namespace: str, name: str, *, preconditions: Object | None = None
+    ) -> Object:
         """Removes an object and returns its last form, under the deletion's version. What is in a
         namespace goes with it, and so do the objects of a custom resource with its definition.
 
         Raises:
-            Refusal: 404, or 409 where the uid is another.
+            Refusal: 404, or 409 where the uid or the resourceVersion of the preconditions is another.
         """
         kind = self.kind(group, resource)
         key = _join(namespace, name)
         before = self._existing(kind, key, name)
-        if uid and uid != before.uid:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
-            raise conflict(kind, name, why)
+        _check(kind, before, preconditions or {})
         if kind.storage == _NAMESPACES:
             for storage, collection in self.state:
                 low, high = collection.current.range(name)
@@ -245,8 +240,8 @@ class Simulator:
             crd = kind.decode(before.body)
             storage = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
             self.delete_each(storage, list(self.state.collection(storage).current.keys))
-        self.delete_many(group, resource, [key])
-        return kind.decode(before.at(self.state.version).body)
+        version = self.delete_many(group, resource, [key])
+        return kind.decode(before.at(version).body)
 
     def delete_many(self, group: str, resource: str, keys: Sequence[str]) -> int:
         """Removes objects at one and the same version (an expired lease does that to events); the
@@ -359,6 +354,16 @@ class Simulator:
         served = [kind for kind in self.kinds if kind.storage == storage]
         for key in list(keys):
             self.delete_many(served[0].group, served[0].name, [key])
+
+
+def _check(kind: Kind, before: Record, given: Mapping[str, Any]) -> None:
+    """The preconditions of a write: the uid and the version that the writer believes."""
+    uid = given.get("uid")
+    if uid and uid != before.uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
+        raise conflict(kind, before.name, why)
+    if given.get("resourceVersion") and str(given["resourceVersion"]) != str(before.version):
+        raise conflict(kind, before.name)
 
 
 def _key(kind: Kind, metadata: Mapping[str, Any]) -> str:

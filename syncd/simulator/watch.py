@@ -96,7 +96,7 @@ class WatchStream:
     async def _run(self, write: Write) -> bool:
         opening = self._open()
         if opening.error is not None:
-            await write(b'{"type":"ERROR","object":%b}\n' % opening.error)
+            await write(_error(opening.error))
             return True
         if opening.initial is not None and not await self._pour(self._initial(opening), write):
             return False
@@ -149,6 +149,8 @@ class WatchStream:
                 if not await self._pour(self._pending(since), write):
                     return False
                 now = loop.time()
+                if watcher.error is not None:
+                    return await self._pour(iter((_error(watcher.error),)), write)
                 if self._behind() or now >= begun + seconds or (watcher.ending and self._level()):
                     return True
                 if now >= due:
@@ -239,3 +241,7 @@ class WatchStream:
 
     def _level(self) -> bool:
         return self._position >= self._collection.log.end
+
+
+def _error(status: bytes) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % status

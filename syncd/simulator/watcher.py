@@ -12,6 +12,7 @@ class Watcher:
 
     Attributes:
         ending: deliver what there is, then a plain EOF.
+        error: the Status of an ERROR event to end with.
         severed: close the connection at once, without an end.
         sever_after: bytes that may still be written before it is severed.
         mid_line: sever in the middle of the next event.
@@ -21,6 +22,7 @@ class Watcher:
 
     storage: tuple[str, str]
     ending: bool = False
+    error: bytes | None = None
     severed: bool = False
     sever_after: int | None = None
     mid_line: bool = False
