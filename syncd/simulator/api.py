@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-import msgspec
-
-from syncd.simulator import control, discovery, listing, openapi, refusal, review, watch
+from syncd.simulator import change, control, discovery, listing, openapi, refusal, review, watch
 from syncd.simulator.kind import Kind, Object, View
 from syncd.simulator.refusal import Refusal
 from syncd.simulator.requests import Request
@@ -29,7 +27,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _CHUNK = 512 * 1024  # bytes of a list in one write
 _JSON = "application/json"
-_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,6 @@ class _Exchange:
         self.request.token = self._headers.get("authorization", "").removeprefix("Bearer ")
         self._segments = [part for part in scope["path"].split("/") if part]
         self._kind: Kind | None = None
-        self._subresource = ""
 
     async def run(self) -> None:
         if self._segments[:1] == ["_simulator"]:
@@ -103,7 +99,7 @@ class _Exchange:
             request.namespace, rest = rest[1], rest[2:]
         request.resource = rest[0]
         request.name = rest[1] if len(rest) > 1 else ""
-        self._subresource = "/".join(rest[2:])
+        request.subresource = "/".join(rest[2:])
         request.verb = self._verb()
         try:
             self._kind = self._simulator.kind(request.group, request.resource, version)
@@ -155,7 +151,7 @@ class _Exchange:
             return self._discovery()
         kind, request = self._kind, self.request
         if kind is not None and kind.group == "authorization.k8s.io":
-            obj = _decoded(await self._body())
+            obj = change.decoded(await self._body())
             reviewed = review.access_review(account, kind, obj, self._manager, self._simulator.timestamp)
             return Answer(201, [refusal.encoded(reviewed)])
         if account.permission(request.verb, request.group, request.resource, request.namespace) is None:
@@ -220,7 +216,7 @@ class _Exchange:
 
     async def _object(self, kind: Kind) -> Answer:
         request, simulator = self.request, self._simulator
-        if self._subresource not in ("", "status"):
+        if request.subresource not in ("", "status"):
             raise refusal.path_not_found()
         if request.verb == "get":
             key = f"{request.namespace}/{request.name}" if kind.namespaced else request.name
@@ -228,74 +224,17 @@ class _Exchange:
             if record is None:
                 raise refusal.object_not_found(kind, request.name)
             return Answer(200, [self._view(kind).object(record.body), b"\n"])
-        body = await self._body()
-        if request.verb == "patch" and self._headers.get("content-type", "").split(";")[0] not in _PATCHES:
-            raise refusal.unsupported_media_type(_PATCHES)
-        given = _decoded(body) if body else {}
-        if request.verb == "delete":
-            return self._delete(kind, given)
         if request.verb == "deletecollection":
-            return self._delete_collection(kind)
-        if kind.revert is not None:
-            given = kind.revert(given)
-        if request.verb != "patch":
-            self._place(kind, given.setdefault("metadata", {}))
-        if request.verb == "create":
-            made = simulator.create(kind.storage[0], kind.storage[1], _fresh(given), manager=self._manager)
-            return self._written(kind, made, 201)
-        if request.verb == "patch":
-            where = (kind.storage[0], kind.storage[1], request.namespace, request.name)
-            made = simulator.patch(*where, given, subresource=self._subresource)
-        else:
-            made = simulator.update(kind.storage[0], kind.storage[1], given, subresource=self._subresource)
-        return self._written(kind, made, 200)
-
-    def _place(self, kind: Kind, metadata: Object) -> None:
-        """Name and namespace come from the path, and must agree with it."""
-        request = self.request
-        if request.name and metadata.setdefault("name", request.name) != request.name:
-            raise refusal.bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL "
-                f"({request.name})"
-            )
-        if not kind.namespaced:
-            return
-        if metadata.setdefault("namespace", request.namespace) != request.namespace:
-            raise refusal.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        namespaces = self._simulator.collection("", "namespaces").current.records
-        if request.verb == "create" and request.namespace not in namespaces:
-            raise refusal.object_not_found(self._simulator.kind("", "namespaces"), request.namespace)
-
-    def _written(self, kind: Kind, made: Object, status: int) -> Answer:
-        """The object as it was written, under the version that was asked for."""
+            answer = self._list(kind)
+            change.delete_collection(simulator, kind, request)
+            return answer
+        content_type = self._headers.get("content-type", "")
+        status, made = change.write(
+            simulator, kind, request, await self._body(), content_type=content_type, manager=self._manager
+        )
+        if made["kind"] == "Status":
+            return Answer(status, [refusal.encoded(made)])
         return Answer(status, [self._view(kind).object(kind.encode(made)), b"\n"])
-
-    def _delete(self, kind: Kind, options: Object) -> Answer:
-        request = self.request
-        where = (kind.storage[0], kind.storage[1], request.namespace, request.name)
-        last = self._simulator.delete(*where, preconditions=options.get("preconditions"))
-        if kind.storage == ("", "pods"):
-            return self._written(kind, last, 200)
-        details: Object = {"name": request.name} | ({"group": kind.group} if kind.group else {})
-        details |= {"kind": kind.name, "uid": last["metadata"]["uid"]}
-        status = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": details,
-        }
-        return Answer(200, [refusal.encoded(status)])
-
-    def _delete_collection(self, kind: Kind) -> Answer:
-        answer = self._list(kind)
-        scope = listing.scope(kind, self.request.namespace, self.request.query)
-        records = self._simulator.state.collection(kind.storage).current.records
-        for record in [record for record in records.values() if scope.contains(record)]:
-            self._simulator.delete(kind.storage[0], kind.storage[1], record.namespace, record.name)
-        return answer
 
     @property
     def _manager(self) -> str:
@@ -387,24 +326,3 @@ class _Exchange:
                 truncate = truncate - waiting if truncate is not None else None
                 gathered, waiting = [], 0
         await self._send({"type": "http.response.body", "body": b"".join(gathered), "more_body": False})
-
-
-def _decoded(body: bytes) -> Object:
-    """The object in a request's body. Protobuf is not spoken here."""
-    try:
-        obj = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if body.startswith(b"k8s\0"):
-            raise refusal.unsupported_media_type((_JSON,)) from error
-        raise refusal.bad_request(f"the body of the request is not JSON: {error}") from error
-    if not isinstance(obj, dict):
-        raise refusal.bad_request("the body of the request is not an object")
-    return obj
-
-
-def _fresh(obj: Object) -> Object:
-    """Without what only the server gives."""
-    metadata = dict(obj["metadata"])
-    for name in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
-        metadata.pop(name, None)
-    return {**obj, "metadata": metadata}

@@ -22,6 +22,7 @@ class Request:
     resource: str = ""
     namespace: str = ""
     name: str = ""
+    subresource: str = ""
     token: str = ""
     status: int = 0
 
