@@ -1,2 +1,12 @@
+"""`python -m syncd`, and the `syncd` command."""
+
+from syncd.cli.main import app
+
+
 def main() -> None:
-    raise SystemExit(1)
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

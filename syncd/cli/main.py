@@ -1,0 +1,366 @@
+"""`syncd`: its commands and their options."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from syncd import __version__, logs
+from syncd.app.daemon import Daemon, running, scaled_timing
+from syncd.app.reconciling import Run, Wanted
+from syncd.app.reconciling import reconcile as reconcile_streams
+from syncd.app.service import Service
+from syncd.cli import report
+from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
+from syncd.cli.progress import ReconcileProgress, SyncProgress
+from syncd.config import Config, find, json_schema, load
+from syncd.core import recovery
+from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
+from syncd.core.freshness import Verdict
+from syncd.core.resource import State
+from syncd.store.database import Database
+from syncd.sync.reconcile import Order
+
+CLAIM_SECONDS = 20.0
+"""How long a running daemon may take to claim a request before it counts as deaf."""
+
+app = typer.Typer(
+    name="syncd",
+    help="Mirrors Kubernetes clusters into a SQL database, rows and resource version in one transaction.",
+    epilog="Exit codes: 0 done and nothing found, 1 could not do it, 2 bad usage or configuration, "
+    "3 done, with findings (a stale stream, drift left, a parked stream).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="About the configuration file.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+
+class Output(StrEnum):
+    """Forms of a result."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="The configuration; else $SYNCD_CONFIG, ./syncd.yaml, ~/.config/syncd/syncd.yaml, "
+        "/etc/syncd/syncd.yaml.",
+        show_default=False,
+    ),
+]
+MigrateOption = Annotated[
+    bool, typer.Option("--migrate/--no-migrate", help="Bring the database's schema to head first.")
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Mirrors Kubernetes clusters into a SQL database, rows and resource version in one transaction."""
+    if version:
+        typer.echo(f"syncd {__version__}")
+        raise typer.Exit(DONE)
+
+
+@app.command()
+def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
+    """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT."""
+    loaded = _load(config)
+
+    async def work() -> int:
+        stop = stop_on_signals()
+        attempt = 0
+        while not stop.is_set():
+            try:
+                async with running(loaded, migrate=migrate, timing=scaled_timing()) as daemon:
+                    attempt = 0
+                    await Service(daemon).run(stop)
+                    if daemon.failure is not None:
+                        raise daemon.failure
+                return DONE
+            except StoreUnavailable as error:
+                delay = recovery.backoff(attempt, lambda: 0.5, scaled_timing())
+                logs.get("app").warning("no database yet", error=str(error), seconds=round(delay, 1))
+                await first(stop, asyncio.sleep(delay))
+                attempt += 1
+        return DONE
+
+    perform(work)
+
+
+@app.command()
+def sync(
+    config: ConfigOption = None,
+    migrate: MigrateOption = True,
+    patience: Annotated[
+        float, typer.Option(help="Seconds that a cluster or stream may fail before it is given up.")
+    ] = 60.0,
+) -> NoReturn:
+    """Bring every stream live once, then exit. 3: some stream is parked or could not be had."""
+    loaded = _load(config, quiet=True)
+
+    async def work() -> int:
+        stop = stop_on_signals()
+        async with running(loaded, migrate=migrate, timing=scaled_timing()) as daemon:
+            with SyncProgress(daemon) as progress:
+                if await first(stop, _settled(daemon, patience, progress)):
+                    return FAILED
+            return _tell_unsettled(daemon)
+
+    perform(work)
+
+
+@app.command()
+def status(
+    config: ConfigOption = None,
+    max_lag: Annotated[str, typer.Option(help="The lag past which a stream is stale, like 60s.")] = "60s",
+    output: OutputOption = Output.TABLE,
+) -> NoReturn:
+    """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
+    loaded, bound = _load(config), _seconds(max_lag)
+
+    async def work() -> int:
+        async with _database(loaded) as database:
+            await database.check()
+            found = await database.status()
+        if output is Output.JSON:
+            typer.echo(report.status_json(found, bound))
+        else:
+            report.print_status(found, bound)
+        fresh = all(verdict is Verdict.FRESH for verdict in report.verdicts(found, bound).values())
+        return DONE if fresh and found.streams else FINDINGS
+
+    perform(work)
+
+
+@app.command()
+def reconcile(
+    resources: Annotated[
+        list[str] | None, typer.Argument(metavar="[RESOURCE]...", help="As kubectl names them; all if none.")
+    ] = None,
+    config: ConfigOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Record what differs, repair nothing.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare content too, not versions alone.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> NoReturn:
+    """Compare the clusters with the table, report the drift and repair it. Asks the running daemon; where
+    there is none, does it itself. 3: drift is left, or a stream could not be reconciled.
+    """
+    loaded = _load(config, quiet=True)
+    wanted = Wanted(tuple(resources or ()), order=Order(deep=deep, dry_run=dry_run))
+
+    async def work() -> int:
+        stop = stop_on_signals()
+        with ReconcileProgress() as progress:
+            result: list[Run] = []
+
+            async def do() -> None:
+                result.append(await _reconcile(loaded, wanted, progress))
+
+            if await first(stop, do()):
+                return FAILED
+        done = result[0]
+        if output is Output.JSON:
+            typer.echo(report.run_json(done))
+        else:
+            report.print_run(done, dry_run=dry_run)
+        for name in done.unknown:
+            typer.echo(f'syncd: nothing that is mirrored is named "{name}"; see `syncd status`', err=True)
+        if done.unknown:
+            return USAGE
+        return FINDINGS if done.left or done.failed else DONE
+
+    perform(work)
+
+
+@app.command()
+def migrate(config: ConfigOption = None) -> NoReturn:
+    """Bring the database's schema to head. `run` and `sync` do it by themselves unless told not to."""
+    loaded = _load(config)
+
+    async def work() -> int:
+        async with _database(loaded) as database:
+            before = await database.current()
+            await database.migrate()
+            after = await database.current()
+        changed = "already there" if before == after else f"from {before or 'nothing'}"
+        typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}")
+        return DONE
+
+    perform(work)
+
+
+@app.command()
+def simulate(
+    port: Annotated[int, typer.Option(help="Where to listen on 127.0.0.1; 0 picks a free port.")] = 8001,
+    pods: Annotated[int, typer.Option(help="Pods to begin with; other kinds in proportion.")] = 1000,
+    churn: Annotated[float, typer.Option(help="Changes a second.")] = 20.0,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same cluster.")] = 0,
+    kubeconfig: Annotated[Path, typer.Option(help="Where to write a kubeconfig for it.")] = Path(
+        "simulator.kubeconfig"
+    ),
+) -> NoReturn:
+    """Serve a simulated Kubernetes API until stopped. kubectl can talk to it, and break it on command."""
+    from syncd.simulator.server import run_simulator
+    from syncd.simulator.simulator import Simulator
+    from syncd.simulator.workload import Workload
+
+    async def work() -> int:
+        stop = stop_on_signals()
+        simulator = Simulator(seed=seed)
+        Workload(simulator, seed=seed).fill(pods)
+
+        def ready(url: str) -> None:
+            typer.echo(f"{url} serves {pods} pods and more, {churn:g} changes a second")
+            typer.echo(f"kubectl --kubeconfig {kubeconfig} get pods -A")
+
+        try:
+            await first(
+                stop, run_simulator(simulator, port=port, kubeconfig=kubeconfig, churn=churn, ready=ready)
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; choose another --port"
+            ) from error
+        return DONE
+
+    perform(work)
+
+
+@config_app.command("schema")
+def config_schema() -> None:
+    """Print the JSON schema of the configuration, for editors."""
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+# --- what the commands share --------------------------------------------------------------------------
+
+
+def _load(explicit: Path | None, *, quiet: bool = False) -> Config:
+    """The configuration, with logging set up as it says; `quiet` shows warnings alone."""
+    try:
+        loaded = load(find(explicit, os.environ, Path.cwd()), os.environ)
+    except ConfigError as error:
+        typer.echo(f"syncd: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+    level = "warning" if quiet and loaded.log.level == "info" else loaded.log.level
+    logs.configure(loaded.log.format, level)
+    return loaded
+
+
+class _database:  # noqa: N801 — used as a function
+    """The configured database, closed at the end."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config.database
+
+    async def __aenter__(self) -> Database:
+        self._database = Database(self._config.url.get_secret_value(), schema=self._config.schema_name)
+        return self._database
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._database.close()
+
+
+def _seconds(text: str) -> timedelta:
+    from syncd.config.value import duration
+
+    try:
+        return duration(text)
+    except ValueError as error:
+        typer.echo(f"syncd: --max-lag: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+
+
+async def _settled(daemon: Daemon, patience: float, progress: SyncProgress | None = None) -> None:
+    """Until every stream is live or parked, and every cluster planned, or given up after `patience`
+    seconds without one more of them.
+    """
+    count, since = -1, daemon.clock.monotonic()
+    while not daemon.stopped.is_set():
+        reflectors = daemon.reflectors
+        done = sum(reflector.progress.state in (State.LIVE, State.PARKED) for reflector in reflectors)
+        planned = sum(supervisor.planned.is_set() for supervisor in daemon.supervisors)
+        if planned == len(daemon.supervisors) and done == len(reflectors):
+            return
+        # objects listed count as progress: a large first sync is not failing
+        moved = done + planned + sum(reflector.progress.listed for reflector in reflectors)
+        if moved != count:
+            count, since = moved, daemon.clock.monotonic()
+        elif daemon.clock.monotonic() - since > patience:
+            return
+        if progress is not None:
+            progress.show()
+        await asyncio.sleep(0.05)
+    if daemon.failure is not None:
+        raise daemon.failure
+
+
+def _tell_unsettled(daemon: Daemon) -> int:
+    """Says what is not live; the exit code that it means."""
+    code = DONE
+    for supervisor in daemon.supervisors:
+        for problem in supervisor.problems:
+            typer.echo(f"syncd: {supervisor.settings.name}: {problem}", err=True)
+            code = code or FINDINGS
+        if not supervisor.planned.is_set():
+            typer.echo(f"syncd: {supervisor.settings.name}: {supervisor.error or 'no answer'}", err=True)
+            code = FAILED
+    for reflector in daemon.reflectors:
+        if not reflector.live:
+            progress = reflector.progress
+            typer.echo(f"syncd: {reflector.stream}: {progress.state.value}: {progress.error}", err=True)
+            code = code or FINDINGS
+    return code
+
+
+async def _reconcile(config: Config, wanted: Wanted, progress: ReconcileProgress) -> Run:
+    """Does it here under the lease, or asks who has the lease to do it."""
+    try:
+        async with running(config, timing=scaled_timing()) as daemon:
+            await _settled(daemon, 60.0)
+            return await reconcile_streams(daemon, wanted, progress.show)
+    except LeaseHeld as held:
+        async with _database(config) as database:
+            return await _ask(database, wanted, progress, held)
+
+
+async def _ask(database: Database, wanted: Wanted, progress: ReconcileProgress, held: LeaseHeld) -> Run:
+    arguments: Mapping[str, Any] = {
+        "resources": list(wanted.resources),
+        "deep": wanted.order.deep,
+        "dry_run": wanted.order.dry_run,
+    }
+    request = await database.ask("reconcile", arguments)
+    waited = 0.0
+    while True:
+        reply = await database.reply(request)
+        if reply is None:
+            raise StoreError("the request is gone from syncd_requests; ask again")
+        if reply.answered_at is not None:
+            if reply.error:
+                raise StoreError(f"the daemon could not do it: {reply.error}")
+            return Run.from_json(reply.result)
+        if reply.progress:
+            progress.show(Run.from_json(reply.progress))
+        if reply.claimed_at is None and waited > CLAIM_SECONDS and await database.withdraw(request):
+            raise StoreError(f"no answer from the daemon ({held}); is it stopped?")
+        await asyncio.sleep(0.2)
+        waited += 0.2

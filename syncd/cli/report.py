@@ -1,0 +1,123 @@
+"""What is printed of results: status and reconcile reports, as tables or JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from syncd.app.reconciling import Run
+from syncd.core.freshness import Sign, Verdict, verdict
+from syncd.store.status import Status, StreamStatus
+
+_COUNTS = ("checked", "missing", "stale", "ghost", "altered", "repaired")
+
+
+def console() -> Console:
+    """Stdout, never narrower than a table needs where nobody looks."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=200, no_color=True)
+
+
+def verdicts(status: Status, max_lag: timedelta) -> dict[int, Verdict]:
+    """The verdict on each stream, by its id."""
+    heartbeat = status.lease.heartbeat_at if status.lease else None
+    return {
+        stream.stream_id: verdict(
+            Sign(stream.state, timedelta(seconds=stream.lag_seconds), stream.deadline_at, heartbeat),
+            status.database_now,
+            max_lag,
+        )
+        for stream in status.streams
+    }
+
+
+def status_json(status: Status, max_lag: timedelta) -> str:
+    """Everything, for machines."""
+    found = verdicts(status, max_lag)
+    lease = status.lease
+    document = {
+        "database_now": status.database_now,
+        "daemon": lease and {name: getattr(lease, name) for name in lease.__slots__},
+        "clusters": [{name: getattr(c, name) for name in c.__slots__} for c in status.clusters],
+        "streams": [
+            {"verdict": found[s.stream_id], **{name: getattr(s, name) for name in s.__slots__}}
+            for s in status.streams
+        ],
+        "reconciliations": [{name: getattr(r, name) for name in r.__slots__} for r in status.reconciliations],
+    }
+    return json.dumps(document, default=_text, indent=2)
+
+
+def print_status(status: Status, max_lag: timedelta) -> None:
+    """A line for the daemon, a row a stream."""
+    out, found, lease = console(), verdicts(status, max_lag), status.lease
+    if lease is None:
+        out.print("daemon: none holds this database", highlight=False)
+    else:
+        beat = _age(status.database_now, lease.heartbeat_at)
+        out.print(
+            f"daemon: {lease.host} pid {lease.pid}, syncd {lease.version}, "
+            f"since {_moment(lease.since)}, heartbeat {beat} ago",
+            highlight=False,
+        )
+    table = Table(
+        "stream", "verdict", "objects", "version", "lag", "verified", "error", box=None, pad_edge=False
+    )
+    for stream in status.streams:
+        error = stream.last_error or (f"{stream.quarantined} in quarantine" if stream.quarantined else "")
+        table.add_row(
+            _name(stream),
+            f"{found[stream.stream_id].value} ({stream.state.value})",
+            str(stream.object_count),
+            stream.resource_version or "",
+            f"{stream.lag_seconds:.1f}s",
+            _age(status.database_now, stream.verified_at),
+            error,
+        )
+    out.print(table, highlight=False)
+
+
+def print_run(run: Run, *, dry_run: bool) -> None:
+    """A row a stream that was reconciled, and what it comes to."""
+    out = console()
+    table = Table("stream", *_COUNTS, "error", box=None, pad_edge=False)
+    for report in run.reports:
+        table.add_row(report["stream"], *(str(report[name]) for name in _COUNTS), report["error"])
+    out.print(table, highlight=False)
+    found = "no drift" if not run.drift else f"drift in {run.drift} rows"
+    done = "" if not run.drift else ", nothing changed (dry run)" if dry_run else f", {run.left} left"
+    out.print(f"{run.checked} objects checked in {run.done} streams: {found}{done}", highlight=False)
+
+
+def run_json(run: Run) -> str:
+    """The report, for machines."""
+    return json.dumps({**run.as_json(), "drift": run.drift, "left": run.left}, default=_text, indent=2)
+
+
+def _name(stream: StreamStatus) -> str:
+    resource = f"{stream.resource}.{stream.api_group}" if stream.api_group else stream.resource
+    scope = f" in {stream.namespace}" if stream.namespace else ""
+    chosen = ",".join(filter(None, (stream.label_selector, stream.field_selector)))
+    return f"{stream.cluster}: {resource}{scope}{f' [{chosen}]' if chosen else ''}"
+
+
+def _age(now: datetime, then: datetime | None) -> str:
+    if then is None:
+        return ""
+    seconds = max(0.0, (now - then).total_seconds())
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _moment(then: datetime) -> str:
+    return then.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
