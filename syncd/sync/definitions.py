@@ -31,6 +31,7 @@ from syncd.sync.environment import Log
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+PATIENCE = 3  # faults in a row before the other types begin without knowing the definitions
 INITIAL_DEADLINE = 30.0  # seconds for the initial events to end (list-watch.md §5)
 
 
@@ -80,6 +81,11 @@ class Definitions:
                 attempt = 0
             except Expired:
                 self._version = None
+                if (
+                    attempt
+                ):  # the first costs nothing; a server that always says so must not be asked in a loop
+                    await self._clock.sleep(recovery.backoff(attempt - 1, random, self._timing))
+                attempt += 1
             except (Invalid, NotAllowed):
                 self._version, self._watchlist = None, False
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
@@ -93,6 +99,9 @@ class Definitions:
                 self._log.debug("definitions interrupted", error=str(error))
                 if self._initial is not None and isinstance(error, ServerError):
                     self._watchlist = False
+                if attempt >= PATIENCE and not self._ready.is_set():
+                    self.readable = False  # one sick type never stops the others
+                    self._ready.set()
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
 

@@ -31,12 +31,14 @@ class Ended:
     Attributes:
         seconds: how long it was open.
         events: how many lines it brought, bookmarks too.
+        progressed: its position moved, so that the next watch starts further on.
         on_time: it ended at its own `timeoutSeconds`.
     """
 
     error: SyncdError | None
     seconds: float
     events: int
+    progressed: bool
     on_time: bool
 
 
@@ -46,6 +48,10 @@ class Relist:
 
     reason: str
     content: bool = False
+
+    def joined(self, other: Relist | None) -> Relist:
+        """One snapshot for two wishes: it compares content if either asks for it."""
+        return Relist(self.reason, self.content or (other is not None and other.content))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from syncd.core.errors import ConnectionLost, SyncdError
+from syncd.core.errors import ConnectionLost, ProtocolError, SyncdError
 from syncd.core.frames import EventType, LineSplitter, parse_frame
 from syncd.core.listwatch import ListWatch, Watching
 from syncd.core.ports import WatchRequest
@@ -49,7 +49,7 @@ class Reader:
 
     async def _run(self) -> None:
         clock = self._environment.clock
-        began = clock.monotonic()
+        began, since = clock.monotonic(), self._machine.position
         error: SyncdError | None = None
         try:
             async with asyncio.timeout(self.patience) as deadline:
@@ -58,10 +58,15 @@ class Reader:
             error = problem
         except TimeoutError:
             error = ConnectionLost("the watch fell silent past its deadline", connected=True)
+        except Exception as problem:  # a fault of our own: told, or the stream would wait for ever
+            self._environment.log.error("a watch failed", stream=str(self._stream), error=repr(problem))
+            error = ProtocolError(f"reading the watch failed: {problem!r}")
         if isinstance(self._machine.state, Watching):
             self._machine.stream_ended()
         seconds = clock.monotonic() - began
-        self._inbox.post(Ended(error, seconds, self._events, on_time=seconds >= self._timeout * 0.95))
+        progressed = self._machine.position != since
+        on_time = seconds >= self._timeout * 0.95
+        self._inbox.post(Ended(error, seconds, self._events, progressed, on_time))
 
     async def _read(self, deadline: asyncio.Timeout) -> None:
         environment, inbox = self._environment, self._inbox

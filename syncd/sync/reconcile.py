@@ -16,7 +16,7 @@ from syncd.core.change import Batch, Deletion, Drift, DriftKind, KeyRange, RowVe
 from syncd.core.document import Item
 from syncd.core.errors import FenceLost, ProtocolError, SyncdError
 from syncd.core.frames import EventType, LineSplitter, parse_frame
-from syncd.core.listwatch import Listing, ListWatch, SnapshotPage, Watching
+from syncd.core.listwatch import ListWatch, SnapshotPage, Watching
 from syncd.core.ports import Report, WatchRequest
 from syncd.core.resource import Cause, compare_versions
 from syncd.core.snapshot import difference, judge
@@ -65,6 +65,7 @@ class Reconcile:
         self._progress = progress
         self._held: dict[str, Item | None] = {}
         self._held_bytes = 0
+        self._machine = reflector.machine  # a relist or a restart brings another, and voids this run
         self.report = Report()
 
     async def run(self) -> Report:
@@ -75,14 +76,9 @@ class Reconcile:
             reason = reflector.progress.error or f"it is {reflector.progress.state}"
             self.report.error = f"the stream is not live: {reason}"
             return self.report
-        order, writer = self._order, reflector.writer
-        store = environment.store
-        self.report.reconciliation_id = await writer.attempt(
-            lambda: store.begin_reconciliation(
-                writer.row, deep=order.deep, dry_run=order.dry_run, request_id=order.request_id
-            )
-        )
+        self._machine = reflector.machine
         try:
+            await self._begin()
             await self._compare()
             if self._held:
                 await self._catch_up()
@@ -93,9 +89,18 @@ class Reconcile:
             self.report.error = str(error)
         finally:
             self._held.clear()
-        await self._finish()
+        if self.report.reconciliation_id:
+            await self._finish()
         environment.metrics.reconciled(reflector.stream, environment.clock.monotonic() - began)
         return self.report
+
+    async def _begin(self) -> None:
+        order, writer, store = self._order, self._reflector.writer, self._environment.store
+        self.report.reconciliation_id = await writer.attempt(
+            lambda: store.begin_reconciliation(
+                writer.row, deep=order.deep, dry_run=order.dry_run, request_id=order.request_id
+            )
+        )
 
     async def _finish(self) -> None:
         writer, report = self._reflector.writer, self.report
@@ -121,6 +126,7 @@ class Reconcile:
                     self.report.list_version = page.resource_version
                     self._check_version(page.resource_version)
                 if not page.ordered and seen is None:
+                    self._reflector.relist("unordered")
                     raise Void("the server does not list in byte order; a relist will remember it")
                 await self._compare_page(page, seen)
                 self.report.checked += len(page.items)
@@ -179,10 +185,9 @@ class Reconcile:
         clock = self._environment.clock
         until = clock.monotonic() + patience
         while True:
-            state = self._reflector.machine.state
-            if isinstance(state, Listing):
-                raise Void("the stream is relisting")
-            position = self._reflector.machine.position
+            if self._reflector.machine is not self._machine:
+                raise Void("the stream began anew meanwhile")
+            position = self._machine.position
             if compare_versions(position, self.report.list_version) in (0, 1):
                 return True
             if clock.monotonic() >= until:
@@ -228,9 +233,13 @@ class Reconcile:
     async def _judge_between_batches(self) -> None:
         """Posts the judgement behind all that was received, and waits for it."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        received = self._reflector.machine.received
+        received = self._machine.received
 
         async def judge_now() -> None:
+            if self._reflector.machine is not self._machine:
+                void("the stream began anew meanwhile")
+            if done.done():
+                return
             try:
                 await self._judge(received)
             except BaseException as error:
@@ -248,11 +257,12 @@ class Reconcile:
         await done
 
     async def _judge(self, received: str) -> None:
-        keys = list(self._held)
-        for start in range(0, len(keys), _CHUNK):
-            await self._judge_keys(keys[start : start + _CHUNK], received)
+        held = list(self._held.items())  # who asked may give up, and forget them, at any time
+        for start in range(0, len(held), _CHUNK):
+            await self._judge_keys(dict(held[start : start + _CHUNK]), received)
 
-    async def _judge_keys(self, keys: list[str], received: str) -> None:
+    async def _judge_keys(self, held: dict[str, Item | None], received: str) -> None:
+        keys = list(held)
         writer, store = self._reflector.writer, self._environment.store
         rows = {row.key: row for row in await self._rows(keys)}
         buried = await writer.attempt(lambda: store.tombstones(writer.row, keys))
@@ -262,9 +272,9 @@ class Reconcile:
         upserts: list[Item] = []
         deletes: list[Deletion] = []
         findings: list[Drift] = []
-        for key in keys:
-            item, row = self._held[key], rows.get(key)
-            if row is not None and row.quarantined and item is not None:
+        for key, item in held.items():
+            row = rows.get(key)
+            if row is not None and row.quarantined and item is not None and _same(item, row):
                 upserts.append(item)  # not drift: the database refused it; it may take it now
                 continue
             kind = judge(item, row, tombstones.get(key), versions)
@@ -275,17 +285,17 @@ class Reconcile:
                 upserts.append(item)
             elif row is not None:
                 deletes.append(Deletion(key, row.uid, self.report.list_version, Cause.RECONCILE))
-        self._count(findings)
         batch.drift = findings
         batch.repaired = not self._order.dry_run
         if batch.repaired:
             batch.upserts, batch.deletes = upserts, deletes
-            self.report.repaired += len(findings)
         if findings or batch.upserts:
             await writer.commit(batch, changes=len(batch.upserts) + len(batch.deletes))
+        self._count(findings)
 
     def _count(self, findings: list[Drift]) -> None:
         report = self.report
+        report.repaired += 0 if self._order.dry_run else len(findings)
         for finding in findings:
             self._environment.metrics.drift(self._reflector.stream, finding.kind)
             match finding.kind:
@@ -297,6 +307,10 @@ class Reconcile:
                     report.ghost += 1
                 case DriftKind.ALTERED:
                     report.altered += 1
+
+
+def _same(item: Item, row: RowVersion) -> bool:
+    return (item.uid, item.resource_version) == (row.uid, row.resource_version)
 
 
 def _drift(kind: DriftKind, item: Item | None, row: RowVersion | None) -> Drift:

@@ -21,7 +21,7 @@ from syncd.core.listwatch import ListWatch, SnapshotPage
 from syncd.core.recovery import Action, Reaction
 from syncd.core.resource import State, Stream
 from syncd.sync.environment import Environment, Settings
-from syncd.sync.inbox import Ended, Inbox, Opened, Relist, Restart, Task
+from syncd.sync.inbox import Ended, Inbox, Message, Opened, Relist, Restart, Task
 from syncd.sync.probe import probe
 from syncd.sync.reader import Reader
 from syncd.sync.setback import Setbacks
@@ -124,17 +124,25 @@ class Reflector:
 
     async def run(self) -> None:
         """Until cancelled."""
+        environment, faults = self._environment, 0
         try:
             while True:
                 try:
                     await self._open()
                     await self._follow()
                 except FenceLost as error:
-                    self._environment.log.info("beginning anew", stream=str(self.stream), why=str(error))
-                    self._environment.metrics.retry(self.stream, "fence")
-                    await self._stop_reader()
-                    self.inbox.clear("the stream began anew")
-                    await self._environment.clock.sleep(self._environment.timing.backoff_first / 8)
+                    environment.log.info("beginning anew", stream=str(self.stream), why=str(error))
+                    environment.metrics.retry(self.stream, "fence")
+                    delay = environment.timing.backoff_first / 8
+                except Exception as error:  # a fault of our own: this stream begins anew, others go on
+                    environment.log.error("stream failed", stream=str(self.stream), error=repr(error))
+                    environment.metrics.retry(self.stream, "fault")
+                    self._show(State.BACKOFF, repr(error))
+                    delay = recovery.backoff(faults, environment.random, environment.timing)
+                    faults += 1
+                await self._stop_reader()
+                self.inbox.clear("the stream began anew")
+                await environment.clock.sleep(delay)
         finally:
             await self._stop_reader()
             self.inbox.clear("syncd is stopping")
@@ -182,7 +190,17 @@ class Reflector:
                 raise
             except SyncdError as error:
                 self._probe_due = True
+                await self._abandon_watch()
                 wish = await self._recover(error, wish)
+
+    async def _abandon_watch(self) -> None:
+        """Where something failed while the watch was open, what it brought is given up and read again:
+        the machine may be ahead of what is committed.
+        """
+        if self._reader is not None:
+            await self._stop_reader()
+            version = self.writer.row.resource_version
+            self.machine = ListWatch(self.settings.transform, resource_version=version)
 
     async def _recover(self, error: SyncdError, wish: Relist | None) -> Relist | None:
         """Says what happened and waits as long as it asks for; the snapshot that must follow, if any."""
@@ -191,10 +209,12 @@ class Reflector:
         if reaction.action is Action.RELIST:
             kind = "settle" if self._settling is not None else reaction.kind
             wish = wish or Relist(kind, self.settings.custom)
-        elif not self._setbacks.negligible(error, reaction):
+        at_once = reaction.action is Action.RELIST and not reaction.delay
+        if not at_once and not self._setbacks.negligible(error, reaction):
             parked = reaction.action is Action.PARK
             await self._mark(State.PARKED if parked else State.BACKOFF, str(error))
-        return await self._pause(reaction) or wish
+        wished = await self._pause(reaction)
+        return wish.joined(wished) if wish is not None else wished
 
     async def _mark(self, state: State, error: str) -> None:
         if (self.progress.state, self.progress.error) != (state, error):
@@ -222,7 +242,7 @@ class Reflector:
                     if isinstance(entry, Restart):
                         raise FenceLost(entry.reason)
                     if isinstance(entry, Relist):
-                        wish = entry
+                        wish = entry.joined(wish)
                     elif isinstance(entry, Task):
                         entry.void(f"the stream is in {self.progress.state}: {self.progress.error}")
             return wish
@@ -259,7 +279,7 @@ class Reflector:
             else:
                 version = await snapshot.run()
                 self.machine = ListWatch(self.settings.transform, resource_version=version)
-        self._setbacks.clear()
+        self._setbacks.listed()
         self._probe_due, self._delivered, self.progress.synced = False, False, True
         self._show(State.LIVE)
         seconds = environment.clock.monotonic() - began
@@ -280,17 +300,20 @@ class Reflector:
         return wish.reason == "expired" and not self._delivered and ranges
 
     def _new_snapshot(self, wish: Relist) -> Snapshot:
-        custom = self.settings.custom
-        settled = not (custom and wish.reason == "projection")
-        if settled and self._settling is not None and wish.reason == "settle":
-            self._settling.cancel()
+        settling = self._settling
+        if settling is not None and (
+            wish.reason == "settle" or settling.when() <= asyncio.get_running_loop().time()
+        ):
+            settling.cancel()
             self._settling = None
+        # Another wish may have taken the place of the one for a changed projection.
+        changed = self.writer.row.projection != self.settings.projection
         return Snapshot(
             self._environment,
             self.stream,
             self.settings,
             self.writer,
-            content=wish.content or custom,
+            content=wish.content or changed or self.settings.custom,
             projection=self.settings.projection if self._settling is None else None,
             progress=self._page_done,
         )
@@ -304,33 +327,39 @@ class Reflector:
         and is newer than they are; the checkpoint moves with the last page (mirror.md §4).
         """
         lister = ListWatch(self.settings.transform, limit=self.settings.page_size)
+        later: list[Message] = []
         async with aclosing(pages(self._environment, self.stream, lister)) as source:
             page = await anext(source)
             snapshot.check_rollback(page.resource_version)
-            self.machine = ListWatch(self.settings.transform, resource_version=page.resource_version)
+            reached = page.resource_version
+            self.machine = ListWatch(self.settings.transform, resource_version=reached)
             self._start_reader()
             while True:
                 try:
-                    await snapshot.apply(page, beside=self.machine)
+                    await snapshot.apply(page, beside=self.machine, reached=reached)
                 except Unconfirmed:
+                    self._delivered = True  # then the next list has the stream stopped, and may confirm
                     raise ConnectionLost("a list would delete most of the rows; asking again") from None
                 except Unordered:
                     await snapshot.remember_unordered()
                     raise ConnectionLost("the list is not in byte order; asking again") from None
                 if page.last:
-                    return
+                    break
                 fetch = asyncio.ensure_future(anext(source))
                 try:
-                    await self._apply_until(fetch)
+                    reached = await self._apply_until(fetch, later) or reached
                     page = await fetch
                 finally:
                     fetch.cancel()
                     await asyncio.gather(fetch, return_exceptions=True)
+        for message in later:
+            self.inbox.post(message)
 
-    async def _apply_until(self, fetch: asyncio.Future[SnapshotPage]) -> None:
+    async def _apply_until(self, fetch: asyncio.Future[SnapshotPage], later: list[Message]) -> str | None:
         """Applies what the watch brings, without a checkpoint, until the next page is there and nothing
-        is left.
+        is left; the last version it closed. What can wait for the end of the list is put into `later`.
         """
+        reached: str | None = None
         while not (fetch.done() and self.inbox.empty):
             mail = asyncio.ensure_future(self.inbox.wait())
             either: set[asyncio.Future[Any]] = {fetch, mail}
@@ -339,16 +368,18 @@ class Reflector:
             while not self.inbox.empty:
                 match await self.inbox.take():
                     case (Gathering() as gathering, float() as received_at):
-                        gathering.reached = None
+                        reached, gathering.reached = gathering.reached or reached, None
                         await self._commit(gathering, received_at)
-                    case Ended(error=None):
+                    case Ended() as ended:
+                        self._ended(ended)
                         self._start_reader()
-                    case Ended(error=error) if error is not None:
-                        raise error
+                    case Opened() | Relist() as message:
+                        later.append(message)
                     case Restart(reason):
                         raise FenceLost(reason)
                     case Task(void=void):
                         void("a relist is under way")
+        return reached
 
     # --- watch ------------------------------------------------------------------------------------
 
@@ -422,7 +453,7 @@ class Reflector:
 
     def _ended(self, ended: Ended) -> Relist | None:
         timing = self._environment.timing
-        if ended.events or ended.seconds > timing.backoff_reset:
+        if ended.progressed or ended.seconds > timing.backoff_reset:
             self._setbacks.clear()
         if ended.error is not None:
             raise ended.error

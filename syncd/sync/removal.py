@@ -41,7 +41,8 @@ async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discov
         aggregated = any(spec.group == group and _is_set(spec.service) for spec in served)
     except (SyncdError, *UNDECODABLE):
         return False
-    return not definitions.items and not aggregated
+    # A page without items that has a successor says nothing yet.
+    return not definitions.items and definitions.continue_token is None and not aggregated
 
 
 def _is_set(raw: msgspec.Raw) -> bool:

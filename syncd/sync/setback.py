@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncd.core import recovery
-from syncd.core.errors import Expired, NotFound, SyncdError
+from syncd.core.errors import Expired, NotFound, ProtocolError, SyncdError
 from syncd.core.recovery import Action, Reaction, Trouble
 from syncd.core.resource import Stream
 from syncd.sync.environment import Environment
@@ -22,7 +22,14 @@ class Setbacks:
 
     def clear(self) -> None:
         """The stream delivered."""
-        self._count, self._since, self._version = 0, None, ""
+        self._count = 0
+        self.listed()
+
+    def listed(self) -> None:
+        """A snapshot came to an end. Faults still count until a watch delivers: one that is refused after
+        each snapshot must not list in a loop.
+        """
+        self._since, self._version = None, ""
 
     def react(self, error: SyncdError, *, listing: bool, version: str) -> Reaction:
         """One more fault; what to do about it.
@@ -43,7 +50,8 @@ class Setbacks:
         )
         reaction = recovery.react(error, trouble, environment.random, environment.timing)
         self._count += 1
-        self._version = version
+        if isinstance(error, ProtocolError):
+            self._version = version
         if isinstance(error, Expired):
             self._expired_at = now
         if isinstance(error, NotFound):

@@ -181,19 +181,22 @@ class Snapshot:
         if checkpoint is not None and compare_versions(version, checkpoint) == -1:
             raise RolledBack(f"the cluster is at {version}, behind the checkpoint {checkpoint}")
 
-    async def apply(self, page: SnapshotPage, *, beside: ListWatch | None = None) -> None:
+    async def apply(
+        self, page: SnapshotPage, *, beside: ListWatch | None = None, reached: str | None = None
+    ) -> None:
         """Writes what differs in the page's range; the last page brings the checkpoint.
 
         Args:
-            beside: the machine of a watch from this list's version, everything of which is applied;
-                None with the stream stopped.
+            beside: the machine of a watch from this list's version; None with the stream stopped.
+            reached: the last version that the watch closed and that is applied, else the list's.
 
         Raises:
             Unconfirmed, Unordered: nothing of this page was written.
         """
         if not page.ordered and self._seen is None:
             raise Unordered
-        found = await self._compare(page)
+        fresh = self._fresh and beside is None  # a watch beside it writes rows too
+        found = await self._compare(page, fresh=fresh)
         upserts, gone = found.upserts, list(found.gone)
         if self._seen is not None:
             self._seen.update(item.key for item in page.items)
@@ -202,16 +205,18 @@ class Snapshot:
             upserts, gone = await self._older(found, gone, (page.resource_version, beside.received))
         if gone and not self._guard.allows(len(gone)):
             raise Unconfirmed
-        self._report_newer(page, found, gone)
+        if beside is None:
+            self._report_newer(page, found, gone)
         batch = Batch(
             upserts=upserts,
             deletes=[Deletion(row.key, row.uid, page.resource_version, self._cause) for row in gone],
             guarded=False,
-            fresh=self._fresh,
+            fresh=fresh,
         )
         if page.last:
             now = self._environment.clock.now()
-            batch.resource_version = page.resource_version if beside is None else beside.position
+            # Not the machine's position: what was received up to there may still wait in the inbox.
+            batch.resource_version = reached or page.resource_version
             batch.state = State.LIVE
             batch.projection = self._projection
             batch.marks = Marks(last_list_at=now, verified_at=now, last_error="")
@@ -219,8 +224,8 @@ class Snapshot:
             await self._writer.commit(batch, changes=len(batch.upserts) + len(batch.deletes))
         self._progress(page)
 
-    async def _compare(self, page: SnapshotPage) -> Difference:
-        if self._fresh:
+    async def _compare(self, page: SnapshotPage, *, fresh: bool) -> Difference:
+        if fresh:
             return Difference(page.items, (), (), (), (), 0)
         keys: KeyRange | list[str] = page.range
         if self._seen is not None:
