@@ -55,6 +55,7 @@ class Rule:
         times: requests left, None for no bound.
         until: on the simulator's clock, None for no bound.
         continued: only pages after the first, or only others.
+        probes: whether lists that only ask for the version count.
     """
 
     verb: str = ""
@@ -66,6 +67,7 @@ class Rule:
     until: float | None = None
     skip: int = 0
     continued: bool | None = None
+    probes: bool = True
     answer: Refusal | None = None
     delay: float = 0.0
     truncate: int | None = None
@@ -81,6 +83,7 @@ class Rule:
             or (self.group is not None and request.group != self.group)
             or (self.namespace and request.namespace != self.namespace)
             or (self.path and not request.path.startswith(self.path))
+            or (request.probes and not self.probes)
             or (self.continued is not None and ("continue" in request.query) != self.continued)
         ):
             return False
@@ -170,10 +173,13 @@ class Faults:
         self._add({"verb": "list", "continued": True, **conditions}, expire=True)
 
     def pause_page(self, page: int = 1, resource: str = "", **conditions: Any) -> Pause:
-        """Hold the nth list request from now (probes count too) until it is released."""
+        """Hold the nth page of a list from now (probes do not count) until it is released."""
         pause = Pause()
         self._pauses.append(pause)
-        self._add({"verb": "list", "resource": resource, "skip": page - 1, **conditions}, pause=pause)
+        self._add(
+            {"verb": "list", "resource": resource, "skip": page - 1, "probes": False, **conditions},
+            pause=pause,
+        )
         return pause
 
     def release_pauses(self) -> None:
