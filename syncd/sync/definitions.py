@@ -81,9 +81,7 @@ class Definitions:
                 attempt = 0
             except Expired:
                 self._version = None
-                if (
-                    attempt
-                ):  # the first costs nothing; a server that always says so must not be asked in a loop
+                if attempt:  # a server that always says so must not be asked in a loop
                     await self._clock.sleep(recovery.backoff(attempt - 1, random, self._timing))
                 attempt += 1
             except (Invalid, NotAllowed):
