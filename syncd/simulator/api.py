@@ -6,6 +6,7 @@ Leaving an answer unfinished is how a connection is cut: the server then closes 
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _CHUNK = 512 * 1024  # bytes of a list in one write
+_COMPRESSED = 128 * 1024  # bytes above which an answer is compressed for who accepts it
 _JSON = "application/json"
 
 
@@ -306,12 +308,19 @@ class _Exchange:
     async def _write(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
+    def _compresses(self) -> bool:
+        return self._simulator.compress and "gzip" in self._headers.get("accept-encoding", "")
+
     async def _respond(self, answer: Answer, truncate: int | None) -> None:
         """Writes an answer; truncated, it leaves it unfinished, so that the connection is closed."""
+        zipper = None
         headers = dict(answer.headers or {})
         size = sum(map(len, answer.body))
         if size < 4096 and answer.status != 304:
             headers["Content-Length"] = str(size)
+        elif size > _COMPRESSED and truncate is None and self._compresses():
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            zipper = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         await self._start(answer.status, answer.content_type, headers)
         gathered: list[bytes] = []
         waiting = 0
@@ -322,7 +331,11 @@ class _Exchange:
                 await self._write(b"".join(gathered)[:truncate])
                 return
             if waiting >= _CHUNK:
-                await self._write(b"".join(gathered))
+                data = b"".join(gathered)
+                await self._write(zipper.compress(data) if zipper else data)
                 truncate = truncate - waiting if truncate is not None else None
                 gathered, waiting = [], 0
-        await self._send({"type": "http.response.body", "body": b"".join(gathered), "more_body": False})
+        data = b"".join(gathered)
+        if zipper:
+            data = zipper.compress(data) + zipper.flush()
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})

@@ -49,7 +49,7 @@ _CLUSTER = (
     "delete_many",
     "create_crd",
 )
-_SETTINGS = ("bookmark_interval", "watch_buffer", "crd_warmup")
+_SETTINGS = ("bookmark_interval", "compress", "watch_buffer", "crd_warmup")
 
 
 def act(simulator: Simulator, request: Request, path: list[str], body: bytes) -> tuple[int, bytes]:

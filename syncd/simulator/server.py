@@ -127,7 +127,7 @@ async def run_simulator(
         churn: changes a second.
         ready: called with the URL once it answers.
     """
-    simulator = simulator or Simulator(remember=False)
+    simulator = simulator or Simulator(history=20_000, remember=False)
     workload = Workload(simulator)
     if pods:
         workload.fill(pods)

@@ -41,6 +41,7 @@ class Simulator:
         history: events that each resource keeps; a watch from before them gets 410.
         watch_buffer: events by which a blocked watcher may fall behind before it is cut off.
         crd_warmup: seconds for which a new or changed custom resource answers 429.
+        compress: answer long lists in gzip to who accepts it, as the real server does.
         remember: keep every version for `state_at`; off for long runs, where memory matters more.
         now: the wall clock, for timestamps.
         clock: seconds, for the warm-up and for timed faults.
@@ -61,6 +62,7 @@ class Simulator:
         second: float = 1.0,
         watch_buffer: int = 1_000,
         crd_warmup: float = 0.0,
+        compress: bool = True,
         remember: bool = True,
         now: Callable[[], datetime] = _utc_now,
         clock: Callable[[], float] = time.monotonic,
@@ -69,6 +71,7 @@ class Simulator:
         self.second = second
         self.watch_buffer = watch_buffer
         self.crd_warmup = crd_warmup
+        self.compress = compress
         self.clock = clock
         self.random = random.Random(seed)
         self.state = State(history=history, remember=remember)

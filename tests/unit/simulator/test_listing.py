@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
 
 CONFIGMAPS = "/api/v1/configmaps"
 Make = Callable[..., dict[str, Any]]
@@ -126,6 +127,43 @@ async def test_parameters_that_are_refused(
     answer = await client.get(f"{CONFIGMAPS}?{query.format(token=token)}")
     assert answer.status_code == status
     assert answer.json()["kind"] == "Status"
+
+
+async def test_long_lists_are_compressed_for_who_accepts_it(
+    simulator: Simulator, client: httpx.AsyncClient
+) -> None:
+    Workload(simulator).pods(100)
+    zipped = await client.get("/api/v1/pods", headers={"Accept-Encoding": "gzip"})
+    plain = await client.get("/api/v1/pods", headers={"Accept-Encoding": "identity"})
+    assert zipped.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert zipped.content == plain.content
+    short = await client.get("/api/v1/pods", params={"limit": 2}, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in short.headers
+
+
+async def test_pages_under_churn_are_the_state_at_their_version(
+    simulator: Simulator, client: httpx.AsyncClient
+) -> None:
+    workload = Workload(simulator)
+    workload.fill(200)
+    seen: dict[str, str] = {}
+    page = (await client.get("/api/v1/pods", params={"limit": 20})).json()
+    version = page["metadata"]["resourceVersion"]
+    while True:
+        seen |= dict(
+            zip(names(page), (item["metadata"]["resourceVersion"] for item in page["items"]), strict=True)
+        )
+        token = page["metadata"].get("continue")
+        if not token:
+            break
+        for _ in range(50):
+            workload.change()
+        page = (await client.get("/api/v1/pods", params={"limit": 20, "continue": token})).json()
+        assert page["metadata"]["resourceVersion"] == version
+    expected = {key: str(rv) for key, (_, rv, _) in simulator.state_at("", "pods", version).items()}
+    assert seen == expected
+    assert list(seen) == sorted(seen, key=str.encode)
 
 
 async def test_field_selectors_of_a_pod_and_of_an_event(

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
+import pytest
 
+from syncd.simulator.selectors import parse_labels
 from syncd.simulator.server import SimulatorServer
 from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
 
 Make = Callable[..., dict[str, Any]]
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
@@ -44,6 +47,41 @@ async def test_events_after_a_version(
     assert one == [("ADDED", "a", since + 1), ("MODIFIED", "a", since + 3), ("DELETED", "a", since + 4)]
     both = await watch(client, "/api/v1/configmaps", resourceVersion=since)
     assert [name for _, name, _ in both] == ["a", "b", "a", "a"]
+
+
+@pytest.mark.parametrize("selector", ["", "tier in (web,db)", "hot=yes"])
+async def test_a_list_and_its_watch_make_the_state_at_every_version(
+    simulator: Simulator, client: httpx.AsyncClient, selector: str
+) -> None:
+    def chosen(obj: dict[str, Any]) -> bool:
+        return parse_labels(selector).matches(obj["metadata"].get("labels") or {})
+
+    workload = Workload(simulator)
+    workload.pods(60)
+    query = {"labelSelector": selector} if selector else {}
+    listed = (await client.get("/api/v1/pods", params=query)).json()
+    mirror = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in listed["items"]}
+    for _ in range(300):
+        workload.change()
+        record = workload.random.choice(list(simulator.collection("", "pods").current.records.values()))
+        label = {"hot": workload.random.choice(("yes", None))}
+        simulator.patch("", "pods", record.namespace, record.name, {"metadata": {"labels": label}})
+    since = {"resourceVersion": listed["metadata"]["resourceVersion"]}
+    params = {"watch": 1, "timeoutSeconds": 2, **since, **query}
+    body = (await client.get("/api/v1/pods", params=params)).content
+    for line in body.splitlines():
+        event = json.loads(line)
+        metadata = event["object"]["metadata"]
+        if event["type"] == "DELETED":
+            del mirror[metadata["uid"]]
+        else:
+            assert (event["type"] == "MODIFIED") == (metadata["uid"] in mirror)
+            mirror[metadata["uid"]] = metadata["resourceVersion"]
+        if int(metadata["resourceVersion"]) % 10 == 0:
+            state = simulator.state_at("", "pods", metadata["resourceVersion"]).values()
+            assert mirror == {uid: str(rv) for uid, rv, obj in state if chosen(obj)}
+    state = simulator.state_at("", "pods", simulator.resource_version).values()
+    assert mirror == {uid: str(rv) for uid, rv, obj in state if chosen(obj)}
 
 
 async def test_field_selectors_choose_and_unchoose(simulator: Simulator, client: httpx.AsyncClient) -> None:
