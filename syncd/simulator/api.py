@@ -66,6 +66,7 @@ class _Exchange:
         self.request.token = self._headers.get("authorization", "").removeprefix("Bearer ")
         self._segments = [part for part in scope["path"].split("/") if part]
         self._kind: Kind | None = None
+        self._reversed = False
 
     async def run(self) -> None:
         if self._segments[:1] == ["_simulator"]:
@@ -134,6 +135,7 @@ class _Exchange:
         if rule.pause is not None:
             rule.pause.reached.set()
             await rule.pause.released.wait()
+        self._reversed |= rule.reverse
         if rule.delay:
             await asyncio.sleep(rule.delay)
         if rule.answer is not None:
@@ -187,7 +189,8 @@ class _Exchange:
         head, tail = view.frame(page.version, page.token, page.remaining)
         # Items are joined as they are written: a list of 100,000 pods is never in memory a second time.
         parts: list[bytes] = [head]
-        for index, record in enumerate(page.records):
+        records = page.records[::-1] if self._reversed else page.records
+        for index, record in enumerate(records):
             if index:
                 parts.append(b",")
             parts.append(view.item(record.body))

@@ -25,6 +25,7 @@ _FAULTS = (
     "delay",
     "truncate",
     "expire_tokens",
+    "reverse",
     "pause_page",
     "release_pauses",
     "cut_watches",

@@ -73,6 +73,7 @@ class Rule:
     truncate: int | None = None
     expire: bool = False
     pause: Pause | None = None
+    reverse: bool = False
 
     def takes(self, request: Request, now: float) -> bool:
         """Whether the request is one of the rule's; counts it if so."""
@@ -171,6 +172,10 @@ class Faults:
     def expire_tokens(self, **conditions: Any) -> None:
         """Answer the next continue tokens with 410 and an inconsistent token."""
         self._add({"verb": "list", "continued": True, **conditions}, expire=True)
+
+    def reverse(self, **conditions: Any) -> None:
+        """Give the items of a page in reverse order, as only an aggregated server may."""
+        self._add({"verb": "list", **conditions}, reverse=True)
 
     def pause_page(self, page: int = 1, resource: str = "", **conditions: Any) -> Pause:
         """Hold the nth page of a list from now (probes do not count) until it is released."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from syncd.simulator.kind import View
+from syncd.simulator.kind import View, json_of
 from syncd.simulator.selectors import FieldSelector, LabelSelector
 
 
@@ -70,7 +70,7 @@ class Record:
         else:
             obj: dict[str, Any] = msgspec.json.decode(body)
             obj["metadata"]["resourceVersion"] = str(version)
-            body = msgspec.json.encode(obj)
+            body = json_of(obj)
         return Record(
             self.key, self.namespace, self.name, self.uid, version, body, self._labels, self._fields
         )

@@ -31,21 +31,32 @@ class SimulatorServer:
 
     Args:
         port: 0 for a free one.
+        certificate, key: PEM files; with them it speaks TLS.
 
     Attributes:
         url: `http://127.0.0.1:<port>`, once entered.
     """
 
-    def __init__(self, simulator: Simulator, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        certificate: Path | str | None = None,
+        key: Path | str | None = None,
+    ) -> None:
         self.simulator = simulator
         self.host = host
         self.port = port
+        self._certificate = certificate
+        self._key = key
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"{'https' if self._certificate else 'http'}://{self.host}:{self.port}"
 
     async def __aenter__(self) -> Self:
         bound = socket.create_server((self.host, self.port), backlog=512)
@@ -61,6 +72,8 @@ class SimulatorServer:
             log_level="critical",  # a cut connection is no error here
             access_log=False,
             server_header=False,
+            ssl_certfile=self._certificate,
+            ssl_keyfile=self._key,
             timeout_keep_alive=3_600,
             timeout_graceful_shutdown=1,
         )
@@ -90,12 +103,18 @@ def write_kubeconfig(
     token: str = "anyone",  # noqa: S107
     *,
     namespace: str = "default",
+    ca: Path | str | None = None,
 ) -> None:
-    """A kubeconfig with one context, `simulator`. Written as JSON, which is YAML too."""
+    """A kubeconfig with one context, `simulator`. Written as JSON, which is YAML too.
+
+    Args:
+        ca: the PEM file of the authority behind the server's certificate.
+    """
+    cluster = {"server": url} | ({"certificate-authority": str(ca)} if ca else {})
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "simulator", "cluster": {"server": url}}],
+        "clusters": [{"name": "simulator", "cluster": cluster}],
         "users": [{"name": "simulator", "user": {"token": token}}],
         "contexts": [
             {

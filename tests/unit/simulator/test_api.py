@@ -71,6 +71,15 @@ async def test_what_is_refused(
     assert (await client.request(method, path, content=body, headers=headers)).status_code == status
 
 
+async def test_json_is_escaped_as_go_does_it(simulator: Simulator, client: httpx.AsyncClient) -> None:
+    value = "a<b>&c \u2028\u2029 \u0085 数"
+    simulator.create("", "configmaps", {"metadata": {"name": "a"}, "data": {"k": value}})
+    body = (await client.get(f"{CONFIGMAPS}/a")).content
+    expected = '"k":"a\\u003cb\\u003e\\u0026c \\u2028\\u2029 \u0085 数"'
+    assert expected.encode() in body
+    assert json.loads(body)["data"]["k"] == value
+
+
 async def test_status_is_a_part_of_its_own(simulator: Simulator, client: httpx.AsyncClient) -> None:
     simulator.create("", "pods", {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}})
     path = "/api/v1/namespaces/default/pods/p"

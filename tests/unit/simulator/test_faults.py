@@ -152,6 +152,16 @@ async def test_dropped_events_are_in_lists_alone(
     assert len((await client.get(CONFIGMAPS)).json()["items"]) == 3
 
 
+async def test_a_page_comes_in_another_order(
+    simulator: Simulator, client: httpx.AsyncClient, configmap: Make
+) -> None:
+    for name in "abc":
+        configmap(name)
+    simulator.faults.reverse(resource="configmaps")
+    items = (await client.get(CONFIGMAPS)).json()["items"]
+    assert [item["metadata"]["name"] for item in items] == ["c", "b", "a"]
+
+
 async def test_tokens_expire_on_command(
     simulator: Simulator, client: httpx.AsyncClient, configmap: Make
 ) -> None:
