@@ -9,9 +9,9 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from syncd import __version__
+from syncd.app.client import client
 from syncd.app.clock import DatabaseClock
 from syncd.app.cluster import KubeCluster
 from syncd.config import Cluster, Config
@@ -19,7 +19,6 @@ from syncd.core.errors import FenceLost, StoreError, SyncdError
 from syncd.core.ports import Mirror
 from syncd.core.recovery import Timing
 from syncd.kube.client import KubeClient
-from syncd.kube.kubeconfig import load_connection
 from syncd.logs import get
 from syncd.metrics import Metrics
 from syncd.store.database import Database
@@ -145,7 +144,9 @@ async def running(
         StoreUnavailable: the database does not answer.
     """
     async with AsyncExitStack() as stack:
-        clients = await _clients(config, stack)
+        clients = {
+            cluster.name: await stack.enter_async_context(client(cluster)) for cluster in config.clusters
+        }
         database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
         stack.push_async_callback(database.close)
         if migrate:
@@ -166,25 +167,6 @@ async def running(
 def scaled_timing() -> Timing:
     """The engine's durations, multiplied by $SYNCD_TIME_SCALE where tests set it."""
     return Timing().scaled(float(os.environ.get("SYNCD_TIME_SCALE", "1")))
-
-
-async def _clients(config: Config, stack: AsyncExitStack) -> dict[str, KubeClient]:
-    clients: dict[str, KubeClient] = {}
-    for cluster in config.clusters:
-        connection = load_connection(
-            str(cluster.kubeconfig) if cluster.kubeconfig else None,
-            cluster.context,
-            environ=os.environ,
-            home=Path.home(),
-        )
-        log = get("kube").bind(cluster=cluster.name)
-        client = KubeClient(
-            connection,
-            user_agent=f"syncd/{__version__}",
-            on_warning=lambda text, log=log: log.warning("the API server warns", text=text),  # type: ignore[misc]
-        )
-        clients[cluster.name] = await stack.enter_async_context(client)
-    return clients
 
 
 def _settings(config: Config, cluster: Cluster) -> ClusterSettings:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,8 +18,9 @@ from syncd.app.reconciling import reconcile as reconcile_streams
 from syncd.app.service import Service
 from syncd.cli import report
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
+from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.cli.progress import ReconcileProgress, SyncProgress
-from syncd.config import Config, find, json_schema, load
+from syncd.config import Config, json_schema
 from syncd.core import recovery
 from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
 from syncd.core.freshness import Verdict
@@ -45,28 +44,9 @@ config_app = typer.Typer(help="About the configuration file.", no_args_is_help=T
 app.add_typer(config_app, name="config")
 
 
-class Output(StrEnum):
-    """Forms of a result."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="The configuration; else $SYNCD_CONFIG, ./syncd.yaml, ~/.config/syncd/syncd.yaml, "
-        "/etc/syncd/syncd.yaml.",
-        show_default=False,
-    ),
-]
 MigrateOption = Annotated[
     bool, typer.Option("--migrate/--no-migrate", help="Bring the database's schema to head first.")
 ]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -82,7 +62,7 @@ def root(
 @app.command()
 def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
     """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT."""
-    loaded = _load(config)
+    loaded = load_config(config)
 
     async def work() -> int:
         stop = stop_on_signals()
@@ -114,7 +94,7 @@ def sync(
     ] = 60.0,
 ) -> NoReturn:
     """Bring every stream live once, then exit. 3: some stream is parked or could not be had."""
-    loaded = _load(config, quiet=True)
+    loaded = load_config(config, quiet=True)
 
     async def work() -> int:
         stop = stop_on_signals()
@@ -134,7 +114,7 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
     """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
-    loaded, bound = _load(config), _seconds(max_lag)
+    loaded, bound = load_config(config), _seconds(max_lag)
 
     async def work() -> int:
         async with _database(loaded) as database:
@@ -163,7 +143,7 @@ def reconcile(
     """Compare the clusters with the table, report the drift and repair it. Asks the running daemon; where
     there is none, does it itself. 3: drift is left, or a stream could not be reconciled.
     """
-    loaded = _load(config, quiet=True)
+    loaded = load_config(config, quiet=True)
     wanted = Wanted(tuple(resources or ()), order=Order(deep=deep, dry_run=dry_run))
 
     async def work() -> int:
@@ -193,7 +173,7 @@ def reconcile(
 @app.command()
 def migrate(config: ConfigOption = None) -> NoReturn:
     """Bring the database's schema to head. `run` and `sync` do it by themselves unless told not to."""
-    loaded = _load(config)
+    loaded = load_config(config)
 
     async def work() -> int:
         async with _database(loaded) as database:
@@ -251,18 +231,6 @@ def config_schema() -> None:
 
 
 # --- what the commands share --------------------------------------------------------------------------
-
-
-def _load(explicit: Path | None, *, quiet: bool = False) -> Config:
-    """The configuration, with logging set up as it says; `quiet` shows warnings alone."""
-    try:
-        loaded = load(find(explicit, os.environ, Path.cwd()), os.environ)
-    except ConfigError as error:
-        typer.echo(f"syncd: {error}", err=True)
-        raise typer.Exit(USAGE) from error
-    level = "warning" if quiet and loaded.log.level == "info" else loaded.log.level
-    logs.configure(loaded.log.format, level)
-    return loaded
 
 
 class _database:  # noqa: N801 — used as a function
