@@ -65,12 +65,14 @@ def pages(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield items[start : start + PAGE]
 
 
-async def write(store: MirrorStore, row: StreamRow, items: Sequence[Item], **options: bool) -> StreamRow:
+async def write(
+    store: MirrorStore, row: StreamRow, items: Sequence[Item], *, guarded: bool, fresh: bool = False
+) -> StreamRow:
     started = time.perf_counter()
     for page in pages(items):
-        row = (await store.commit(row, Batch(upserts=page, **options))).row
+        row = (await store.commit(row, Batch(upserts=page, guarded=guarded, fresh=fresh))).row
     seconds = time.perf_counter() - started
-    name = ", ".join(f"{key}={value}" for key, value in options.items())
+    name = f"guarded={guarded}, fresh={fresh}"
     print(f"{len(items):>6} upserts, {name:<28} {seconds:6.2f} s  {len(items) / seconds:8.0f}/s")
     return row
 

@@ -206,6 +206,7 @@ def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
         "lock_timeout": "30s",
         "idle_in_transaction_session_timeout": "30s",  # a stopped process must not hold its locks for ever
     }
+    settings["jit"] = "off"  # it compiles for longer than any of these statements runs
     options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())]).strip()
     arguments = {
         "options": options,  # in the startup packet: no trip, and no rollback undoes it

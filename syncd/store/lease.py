@@ -166,7 +166,7 @@ class Lease:
         wait = max(0.0, (self._timeout - age).total_seconds())
         raise LeaseHeld(
             f"this database belongs to a syncd on {found.host}, process {found.pid}, since "
-            f"{time_text(found.since)[:19]} UTC; stop it, or wait {wait:.0f} s after its last sign of life"
+            f"{time_text(found.since)[:19]} UTC; stop it; if it is dead, try again in {wait:.0f} s"
         )
 
     def _gone(self, found: Any) -> bool:

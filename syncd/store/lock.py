@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import os
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from syncd.core.errors import StoreUnavailable
-from syncd.store.engine import Engine
+from syncd.store.engine import CONNECT_TIMEOUT, Engine
 from syncd.store.errors import DRIVER_ERRORS, unavailable
 
 
@@ -90,13 +91,15 @@ class SessionLock:
     async def acquire(self) -> bool:
         if self._connection is not None:
             try:
-                await self._connection.execute(sa.text("SELECT 1"))
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    await self._connection.execute(sa.text("SELECT 1"))
             except DRIVER_ERRORS:
                 await self.release()
             else:
                 return True
         try:
-            return await self._take()
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await self._take()
         except DRIVER_ERRORS as error:
             await self.release()
             raise unavailable(error) from error

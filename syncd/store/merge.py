@@ -202,12 +202,17 @@ def not_older(left: str, right: str) -> str:
     return f"coalesce({left}.resource_version_number >= {right}.resource_version_number, true)"
 
 
+def guarding(tombstone: str) -> str:
+    """The tombstone is of a cause that refuses older versions (mirror.md §8)."""
+    return f"{tombstone}.cause NOT IN ({_UNGUARDING})"
+
+
 def barred(source: str) -> str:
     """A guarding tombstone of this epoch, of any uid, is newer than the source's row."""
     return (
         "EXISTS (SELECT 1 FROM syncd_deleted_objects t WHERE t.cluster = :cluster"
         " AND t.api_group = :api_group AND t.resource = :resource"
-        f" AND t.object_key = {source}.object_key AND t.epoch = :epoch AND t.cause NOT IN ({_UNGUARDING})"
+        f" AND t.object_key = {source}.object_key AND t.epoch = :epoch AND {guarding('t')}"
         f" AND t.resource_version_number > {source}.resource_version_number)"
     )
 

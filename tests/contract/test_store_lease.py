@@ -16,7 +16,8 @@ import psycopg
 import pytest
 from mirror_case import STREAM, Mirror, Place, Ticking, item, look, opened
 
-from syncd.core.errors import FenceLost, LeaseHeld
+from syncd.core.errors import FenceLost, LeaseHeld, StoreUnavailable
+from syncd.core.resource import Cause
 from syncd.store.database import Database
 from syncd.store.lease import Lease
 from syncd.store.lock import alive
@@ -123,7 +124,7 @@ async def test_a_lapsed_holder_is_fenced_off_wherever_it_writes(mirror: Mirror) 
             mirror.put(row, item("a/x", 200)),
             mirror.store.open(STREAM),
             mirror.store.begin_epoch(row, "no"),
-            mirror.store.retire(row.stream_id, cause=_deselected()),
+            mirror.store.retire(row.stream_id, cause=Cause.DESELECTED),
             mirror.store.mark_stream(row.stream_id, row.state, "no"),
             mirror.store.mark_cluster("prod", row.state, "no"),
             mirror.store.begin_reconciliation(row, deep=False, dry_run=True, request_id=None),
@@ -136,12 +137,6 @@ async def test_a_lapsed_holder_is_fenced_off_wherever_it_writes(mirror: Mirror) 
         assert mirror.look("SELECT token FROM syncd_leases") == [(token,)]
     assert mirror.versions() == {"a/x": "5"}
     assert mirror.look("SELECT last_error, lag_seconds FROM syncd_streams") == [("", 0.0)]
-
-
-def _deselected():  # type: ignore[no-untyped-def]
-    from syncd.core.resource import Cause
-
-    return Cause.DESELECTED
 
 
 async def test_a_heartbeat_keeps_it_and_writes_the_lags(mirror: Mirror) -> None:
@@ -236,7 +231,10 @@ async def test_a_holder_stopped_inside_a_transaction_cannot_block_a_takeover(pos
 
 async def test_a_daemon_that_lost_its_session_is_not_followed(postgres_place: Place) -> None:
     async with opened(postgres_place) as mirror, another(postgres_place) as (_, lease):
-        killer = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{postgres_place.schema}' AND pid <> pg_backend_pid()"
+        killer = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            f" AND application_name = '{postgres_place.schema}'"
+        )
         look(postgres_place, killer)
         with pytest.raises(LeaseHeld):
             await acquire_once(lease)
@@ -247,8 +245,6 @@ async def test_a_daemon_that_lost_its_session_is_not_followed(postgres_place: Pl
 
 async def acquire_once(lease: Lease) -> None:
     """The first attempt may meet the session that was ended."""
-    from syncd.core.errors import StoreUnavailable
-
     try:
         await lease.acquire()
     except StoreUnavailable:
@@ -256,8 +252,6 @@ async def acquire_once(lease: Lease) -> None:
 
 
 async def heartbeat_soon(lease: Lease) -> None:
-    from syncd.core.errors import StoreUnavailable
-
     async with asyncio.timeout(30):
         while True:
             try:
