@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any
 
 from syncd.app.daemon import Daemon
 from syncd.app.health import probes
+from syncd.app.notify import notifying
 from syncd.app.reconciling import Run, Wanted, reconcile
 from syncd.core.errors import StoreError, SyncdError
 from syncd.core.ports import Request
@@ -54,6 +56,7 @@ class Service:
                 )
             scheduler = await stack.enter_async_context(Scheduler[Job](self._jobs.put_nowait))
             self._schedule(scheduler)
+            await stack.enter_async_context(notifying(daemon, os.environ))
             tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._listen())]
             ends = [asyncio.create_task(stop.wait()), asyncio.create_task(daemon.stopped.wait())]
             try:
