@@ -20,11 +20,11 @@ from syncd.cli import report
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.cli.progress import ReconcileProgress, SyncProgress
+from syncd.cli.settling import settled
 from syncd.config import Config, json_schema
 from syncd.core import recovery
 from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
 from syncd.core.freshness import Verdict
-from syncd.core.resource import State
 from syncd.store.database import Database
 from syncd.sync.reconcile import Order
 
@@ -100,7 +100,7 @@ def sync(
         stop = stop_on_signals()
         async with running(loaded, migrate=migrate, timing=scaled_timing()) as daemon:
             with SyncProgress(daemon) as progress:
-                if await first(stop, _settled(daemon, patience, progress)):
+                if await first(stop, settled(daemon, patience, progress.show, listed=True)):
                     return FAILED
             return _tell_unsettled(daemon)
 
@@ -114,7 +114,7 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
     """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
-    loaded, bound = load_config(config), _seconds(max_lag)
+    loaded, bound = load_config(config), _seconds(max_lag, "--max-lag")
 
     async def work() -> int:
         async with _database(loaded) as database:
@@ -224,6 +224,28 @@ def simulate(
     perform(work)
 
 
+@app.command()
+def demo(
+    length: Annotated[str, typer.Option("--for", help="About how long, like 15s or 5m.")] = "30s",
+    forever: Annotated[bool, typer.Option("--forever", help="Go on until Ctrl-C.")] = False,
+    pods: Annotated[int, typer.Option(min=10, max=200_000, help="Pods of the simulated cluster.")] = 10_000,
+    directory: Annotated[Path, typer.Option("--dir", help="Where its files go.")] = Path(".demo"),
+) -> NoReturn:
+    """Show all of it in half a minute: a simulated cluster, a kill, an expired version, drift, and a proof.
+    Needs no cluster and no database server. 1: the table does not equal the cluster.
+    """
+    from syncd.demo.play import Play, Settings
+
+    seconds = None if forever else _seconds(length, "--for").total_seconds()
+    play = Play(Settings(seconds, pods, directory), report.console())
+
+    async def work() -> int:
+        stopped = await first(stop_on_signals(), play.run())
+        return DONE if play.complete and (forever or not stopped) else FAILED
+
+    perform(work)
+
+
 @config_app.command("schema")
 def config_schema() -> None:
     """Print the JSON schema of the configuration, for editors."""
@@ -247,38 +269,14 @@ class _database:  # noqa: N801 — used as a function
         await self._database.close()
 
 
-def _seconds(text: str) -> timedelta:
+def _seconds(text: str, option: str) -> timedelta:
     from syncd.config.value import duration
 
     try:
         return duration(text)
     except ValueError as error:
-        typer.echo(f"syncd: --max-lag: {error}", err=True)
+        typer.echo(f"syncd: {option}: {error}", err=True)
         raise typer.Exit(USAGE) from error
-
-
-async def _settled(daemon: Daemon, patience: float, progress: SyncProgress | None = None) -> None:
-    """Until every stream is live or parked, and every cluster planned, or given up after `patience`
-    seconds without one more of them.
-    """
-    count, since = -1, daemon.clock.monotonic()
-    while not daemon.stopped.is_set():
-        reflectors = daemon.reflectors
-        done = sum(reflector.progress.state in (State.LIVE, State.PARKED) for reflector in reflectors)
-        planned = sum(supervisor.planned.is_set() for supervisor in daemon.supervisors)
-        if planned == len(daemon.supervisors) and done == len(reflectors):
-            return
-        # objects listed count as progress: a large first sync is not failing
-        moved = done + planned + sum(reflector.progress.listed for reflector in reflectors)
-        if moved != count:
-            count, since = moved, daemon.clock.monotonic()
-        elif daemon.clock.monotonic() - since > patience:
-            return
-        if progress is not None:
-            progress.show()
-        await asyncio.sleep(0.05)
-    if daemon.failure is not None:
-        raise daemon.failure
 
 
 def _tell_unsettled(daemon: Daemon) -> int:
@@ -303,7 +301,7 @@ async def _reconcile(config: Config, wanted: Wanted, progress: ReconcileProgress
     """Does it here under the lease, or asks who has the lease to do it."""
     try:
         async with running(config, timing=scaled_timing()) as daemon:
-            await _settled(daemon, 60.0)
+            await settled(daemon, 60.0)
             return await reconcile_streams(daemon, wanted, progress.show)
     except LeaseHeld as held:
         async with _database(config) as database:
