@@ -1,20 +1,21 @@
 """Which resources of a cluster the configuration means: entries and discovery in, streams out.
 
 Names are taken as kubectl takes them: plural, singular, kind or short name, alone or followed by `.group`
-or `.version.group`; `*.group` is every list- and watchable resource of a group (`*.` of the core group),
-`*` of the cluster. Case does not matter. Knows nothing of files, requests or rows.
+or `.version.group`; a category (`all`) is every list- and watchable resource that is in it, `*.group` of a
+group (`*.` of the core group), `*` of the cluster. Case does not matter. Knows nothing of files, requests or
+rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from syncd.core.errors import ConfigError
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource, Stream
+from syncd.core.served import Identity, Meaning, Rank, Served, identity, lacking
 
 ONE_STORAGE: tuple[tuple[str, ...], ...] = (
     ("events", "events.events.k8s.io"),
@@ -30,13 +31,10 @@ ONE_STORAGE: tuple[tuple[str, ...], ...] = (
     ("clusterroles.rbac.authorization.k8s.io", "clusterroles.authorization.openshift.io"),
     ("clusterrolebindings.rbac.authorization.k8s.io", "clusterrolebindings.authorization.openshift.io"),
 )
-"""Resources that are two doors to the same objects; `*` takes the first that is served."""
+"""Resources that are two doors to the same objects; `*` and a category take the first that is served."""
 
-UNMIRRORED_GROUPS = frozenset({"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"})
-"""Samples that exist while they are asked for: no wildcard takes them (list-watch.md §8)."""
-
-_NEEDED_VERBS = frozenset({"list", "watch"})
-_FAMILY = {name: family for family in ONE_STORAGE for name in family}
+FAMILY = {name: family for family in ONE_STORAGE for name in family}
+"""All doors of a door's storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +96,38 @@ class Selected:
 
 
 def select(
-    cluster: str, entries: Sequence[Selection], exclude: Iterable[str], discovery: Discovery
+    cluster: str, entries: Sequence[Selection], exclude: Sequence[str], discovery: Discovery
 ) -> Selected:
     """The streams of one cluster.
 
-    A resource that is named goes by its named entries alone, then by `*.group`, then by `*`: a wildcard
-    yields to what is more particular. An exclusion wins over everything.
+    A resource that is named goes by its named entries alone, then by `*.group` or a category, then by
+    `*`: a wildcard yields to what is more particular. An exclusion wins over everything.
 
     Raises:
         ConfigError: two entries of equal rank mean one resource in intersecting namespaces, whatever
             their selectors (mirror.md §8). Names both.
     """
-    served = _Served(discovery)
-    problems: list[Problem] = []
-    excluded = _excluded(exclude, served, problems)
+    served = Served(discovery)
+    barred = exclusions(exclude, served)
+    problems = [
+        _unused(name, served)
+        for name in exclude
+        if not (served.meant_by(name).resources or served.unsure(name))
+    ]
     found = [(entry, served.meant_by(entry.name)) for entry in entries]
-    claims = _claims(found, excluded)
+    claims = _claims(found, barred)
     _one_door(claims, served)
     chosen: list[Chosen] = []
-    for entry, resources in found:
-        kept = [resource for resource in resources if entry in claims.get(_identity(resource), ())]
-        if not resources or (_rank(entry.name) and served.unsure(entry.name)):
-            problems.append(_nothing_served(entry.name, served, found=bool(resources)))
-        for resource in kept:
+    for entry, meaning in found:
+        if not meaning.resources or (meaning.rank and served.unsure(entry.name)):
+            problems.append(_nothing_served(entry.name, served, found=bool(meaning.resources)))
+        for resource in meaning.resources:
+            if not any(claim.entry is entry for claim in claims.get(identity(resource), ())):
+                continue
             problem = _unusable(entry, resource)
             if problem is None:
-                chosen.extend(_streams(cluster, entry, resource))
-            elif not _rank(entry.name):
+                chosen.extend(_streams(cluster, entry, meaning, resource))
+            elif meaning.rank is Rank.NAME:
                 problems.append(problem)
     return Selected(chosen, problems)
 
@@ -134,159 +137,88 @@ def intersect(left: Sequence[str], right: Sequence[str]) -> bool:
     return not left or not right or not set(left).isdisjoint(right)
 
 
-class _Served:
-    """What discovery offers, the core group first, and how names are found in it."""
-
-    def __init__(self, discovery: Discovery) -> None:
-        self.resources = sorted(discovery.resources, key=lambda resource: resource.group != "")
-        self.stale = discovery.stale
-        self.stale_groups = {group for group, _ in discovery.stale}
-        self.complete = discovery.complete
-
-    def meant_by(self, name: str) -> list[Resource]:
-        """One resource for a plain name, all usable ones for a wildcard; empty where nothing matches."""
-        if _rank(name):
-            return self._wildcard(name)
-        first, _, rest = name.lower().partition(".")
-        if not rest and not name.endswith("."):
-            return self._pick(self.resources, first)
-        version, _, group = rest.partition(".")
-        # kubectl's order: resource.version.group, then resource.group, then a group that begins so
-        in_version = [r for r in self.resources if (r.version, r.group) == (version, group)]
-        return (
-            self._pick(in_version, first)
-            or self._pick([r for r in self.resources if r.group == rest], first)
-            or self._pick([r for r in self.resources if rest and r.group.startswith(rest)], first)
-        )
-
-    def unsure(self, name: str) -> bool:
-        """Whether what discovery lacks may hide the name."""
-        if not self.complete:
-            return True
-        _, dot, rest = name.lower().partition(".")
-        if not dot:
-            return bool(self.stale_groups)
-        version, dot, group = rest.partition(".")
-        if rest in self.stale_groups or (dot and (group, version) in self.stale):
-            return True
-        return not _rank(name) and bool(rest) and any(stale.startswith(rest) for stale in self.stale_groups)
-
-    def hidden(self, group: str) -> bool:
-        """Whether resources of the group may be served, though discovery lacks them."""
-        return not self.complete or group in self.stale_groups
-
-    def nearest(self, name: str) -> list[str]:
-        """Served names that look like it."""
-        names: dict[str, str] = {}
-        for resource in self.resources:
-            for spelling in (resource.qualified, *_spellings(resource)):
-                names.setdefault(spelling.lower(), resource.qualified)
-            if _rank(name):
-                names.setdefault(f"*.{resource.group}", f"*.{resource.group}")
-        close = get_close_matches(name.lower(), names, n=3, cutoff=0.7)
-        return list(dict.fromkeys(names[spelling] for spelling in close))
-
-    def _pick(self, resources: Sequence[Resource], name: str) -> list[Resource]:
-        tests = (
-            lambda r: name in (r.name.lower(), r.singular.lower()),
-            lambda r: name == r.kind.lower(),
-            lambda r: name in (short.lower() for short in r.short_names),
-        )
-        for test in tests:
-            matching = [resource for resource in resources if test(resource)]
-            if matching:
-                usable = [resource for resource in matching if resource.verbs >= _NEEDED_VERBS]
-                return (usable or matching)[:1]
-        return []
-
-    def _wildcard(self, name: str) -> list[Resource]:
-        group = name.lower().removeprefix("*").removeprefix(".")
-        best: dict[tuple[str, str], Resource] = {}
-        for resource in self.resources:
-            if name != "*" and resource.group != group:
-                continue
-            if resource.verbs >= _NEEDED_VERBS and resource.group not in UNMIRRORED_GROUPS:
-                best.setdefault(_identity(resource), resource)
-        return list(best.values())
-
-
-def _rank(name: str) -> int:
-    """0 for a name, 1 for a group's wildcard, 2 for `*`: the lower one wins."""
-    return 2 if name == "*" else int(name.startswith("*"))
-
-
-def _identity(resource: Resource) -> tuple[str, str]:
-    return (resource.group, resource.name)
-
-
-def _spellings(resource: Resource) -> Iterator[str]:
-    yield from filter(None, (resource.name, resource.singular, resource.kind, *resource.short_names))
-
-
-def _excluded(names: Iterable[str], served: _Served, problems: list[Problem]) -> dict[tuple[str, str], int]:
-    """The lowest rank of entry that each resource is excluded from: 0 by its own name, 2 where it is the
-    other door to something excluded (`*` must not bring it back under that name).
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """What bars a resource: the exclusion `name`; `door` where it names the other door to its storage,
+    which only keeps `*` and categories from bringing it back.
     """
-    excluded: dict[tuple[str, str], int] = {}
+
+    name: str
+    door: str = ""
+
+    def bars(self, meaning: Meaning) -> bool:
+        """Whether an entry of this meaning must leave the resource alone."""
+        return not self.door or meaning.broad
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    entry: Selection
+    meaning: Meaning
+
+
+def exclusions(names: Iterable[str], served: Served) -> dict[Identity, Exclusion]:
+    """What bars each resource that an exclusion concerns; its own name before that of its other door."""
+    barred: dict[Identity, Exclusion] = {}
     for name in names:
-        resources = served.meant_by(name)
-        if not resources and not served.unsure(name):
-            message = f'the exclusion "{name}" matches nothing that is served{_hint(served, name)}'
-            problems.append(Problem(ProblemKind.UNUSED, name, message))
-        for resource in resources:
-            excluded[_identity(resource)] = 0
-            for twin in _FAMILY.get(resource.qualified, ()):
+        for resource in served.meant_by(name).resources:
+            present = barred.get(identity(resource))
+            if present is None or present.door:
+                barred[identity(resource)] = Exclusion(name)
+            for twin in FAMILY.get(resource.qualified, ()):
                 plural, _, group = twin.partition(".")
-                excluded.setdefault((group, plural), 2)
-    return excluded
+                barred.setdefault((group, plural), Exclusion(name, resource.qualified))
+    return barred
 
 
 def _claims(
-    found: Sequence[tuple[Selection, Sequence[Resource]]], excluded: dict[tuple[str, str], int]
-) -> dict[tuple[str, str], list[Selection]]:
+    found: Sequence[tuple[Selection, Meaning]], barred: dict[Identity, Exclusion]
+) -> dict[Identity, list[_Claim]]:
     """Which entries each resource goes by, those of the lowest rank that name it."""
-    claims: dict[tuple[str, str], list[Selection]] = {}
-    for entry, resources in sorted(found, key=lambda pair: _rank(pair[0].name)):
-        rank = _rank(entry.name)
-        for resource in resources:
-            key = _identity(resource)
-            if rank >= excluded.get(key, 3):
+    claims: dict[Identity, list[_Claim]] = {}
+    for entry, meaning in sorted(found, key=lambda pair: pair[1].rank):
+        for resource in meaning.resources:
+            key = identity(resource)
+            if key in barred and barred[key].bars(meaning):
                 continue
             others = claims.setdefault(key, [])
-            if others and _rank(others[0].name) < rank:
+            if others and others[0].meaning.rank < meaning.rank:
                 continue
             for other in others:
-                if intersect(entry.namespaces, other.namespaces):
-                    raise ConfigError(_doubled(resource, other, entry))
-            others.append(entry)
+                if intersect(entry.namespaces, other.entry.namespaces):
+                    raise ConfigError(_doubled(resource, other.entry, entry))
+            others.append(_Claim(entry, meaning))
     return claims
 
 
-def _one_door(claims: dict[tuple[str, str], list[Selection]], served: _Served) -> None:
-    """Of two doors to the same objects `*` keeps the first, or none where an entry asks for the other. A
-    door whose better one is only hidden by a stale discovery stays shut.
+def _one_door(claims: dict[Identity, list[_Claim]], served: Served) -> None:
+    """Of two doors to the same objects `*` and a category keep the first, or none where an entry asks for
+    the other. A door whose better one is only hidden by a stale discovery stays shut.
     """
     for family in ONE_STORAGE:
         doors = [(group, plural) for plural, _, group in (name.partition(".") for name in family)]
         taken = [door for door in doors if claims.get(door)]
-        taken.sort(key=lambda door: _rank(claims[door][0].name))
+        taken.sort(key=lambda door: (claims[door][0].meaning.rank, claims[door][0].meaning.broad))
         for door in taken:
             better = doors[: doors.index(door)]
             shut = door != taken[0] or any(served.hidden(group) for group, _ in better)
-            if shut and _rank(claims[door][0].name) == 2:
-                del claims[door]
+            if shut:
+                claims[door] = [claim for claim in claims[door] if not claim.meaning.broad]
 
 
-def _streams(cluster: str, entry: Selection, resource: Resource) -> Iterator[Chosen]:
+def _streams(cluster: str, entry: Selection, meaning: Meaning, resource: Resource) -> Iterator[Chosen]:
+    if meaning.rank and not entry.redact:
+        entry = replace(entry, redact=True)  # only an entry that names secrets may store their values
     for namespace in dict.fromkeys(entry.namespaces) or ("",):
         stream = Stream(cluster, resource, namespace, entry.label_selector, entry.field_selector)
         yield Chosen(stream, entry)
 
 
 def _unusable(entry: Selection, resource: Resource) -> Problem | None:
-    if not resource.verbs >= _NEEDED_VERBS:
-        lacking = " or ".join(sorted(_NEEDED_VERBS - resource.verbs))
-        message = f"{entry} cannot be watched: {resource.qualified} offers no {lacking}; remove the entry"
+    if lacking(resource):
+        message = (
+            f"{entry} cannot be watched: {resource.qualified} offers no {lacking(resource)}; remove the entry"
+        )
         return Problem(ProblemKind.UNWATCHABLE, entry.name, message)
     if entry.namespaces and not resource.namespaced:
         message = f"{entry} names namespaces, but {resource.qualified} is cluster-scoped; remove them"
@@ -294,7 +226,12 @@ def _unusable(entry: Selection, resource: Resource) -> Problem | None:
     return None
 
 
-def _nothing_served(name: str, served: _Served, *, found: bool) -> Problem:
+def _unused(name: str, served: Served) -> Problem:
+    message = f'the exclusion "{name}" matches nothing that is served{_hint(served, name)}'
+    return Problem(ProblemKind.UNUSED, name, message)
+
+
+def _nothing_served(name: str, served: Served, *, found: bool) -> Problem:
     if served.unsure(name):
         also = "other resources of" if found else "what is meant by"
         message = f'{also} "{name}" cannot be told: part of the discovery is stale or could not be had'
@@ -304,7 +241,7 @@ def _nothing_served(name: str, served: _Served, *, found: bool) -> Problem:
     )
 
 
-def _hint(served: _Served, name: str) -> str:
+def _hint(served: Served, name: str) -> str:
     nearest = served.nearest(name)
     return f"; the nearest: {', '.join(nearest)}" if nearest else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -183,6 +184,67 @@ def test_namespaces_of_a_cluster_scoped_resource_are_said() -> None:
     selected = chosen(Selection("nodes", ("a",)))
     assert selected.streams == []
     assert [problem.kind for problem in selected.problems] == [ProblemKind.CLUSTER_SCOPED]
+
+
+IN_ALL = Discovery(
+    tuple(
+        replace(each, categories=("all",)) if each in (PODS, BINDINGS, METRICS, DEPLOYMENTS) else each
+        for each in SERVED
+    )
+)
+
+
+@pytest.mark.parametrize("name", ["all", "ALL"])
+def test_a_category_is_all_that_can_be_mirrored_of_it(name: str) -> None:
+    selected = chosen(name, discovery=IN_ALL)
+    assert [each.qualified for each in resources(selected)] == ["pods", "deployments.apps"]
+    assert selected.problems == []
+
+
+def test_a_category_ranks_as_a_group() -> None:
+    wide, category, named = Selection("*"), Selection("all", page_size=7), Selection("po", ("a",))
+    streams = chosen(wide, category, named, discovery=IN_ALL).streams
+    entries = {each.stream.resource.name: each.entry for each in streams}
+    assert entries["pods"] is named
+    assert entries["deployments"] is category
+    assert entries["nodes"] is wide
+    with pytest.raises(ConfigError, match=r'"all" and "\*.apps" both select deployments.apps'):
+        chosen("all", "*.apps", discovery=IN_ALL)
+
+
+def test_a_category_can_be_excluded_and_yields_to_exclusions() -> None:
+    kept = {each.qualified for each in resources(chosen("*", exclude=["all"], discovery=IN_ALL))}
+    assert "nodes" in kept
+    assert kept.isdisjoint({"pods", "deployments.apps"})
+    (only,) = resources(chosen("all", exclude=["deploy"], discovery=IN_ALL))
+    assert only.name == "pods"
+
+
+def test_a_resource_wins_over_a_category_of_its_name() -> None:
+    hijack = replace(NODES, categories=("pods",))
+    assert resources(chosen("pods", discovery=Discovery((hijack, PODS)))) == [PODS]
+
+
+def test_a_category_takes_one_door_of_a_storage_and_leaves_the_other_to_who_asks() -> None:
+    doors = tuple(replace(each, categories=("all",)) for each in (EVENTS, NEW_EVENTS, PODS))
+    discovery = Discovery(doors)
+    assert resources(chosen("all", discovery=discovery)) == [doors[0], doors[2]]
+    assert resources(chosen("all", "events.events.k8s.io", discovery=discovery)) == [doors[2], doors[1]]
+    assert resources(chosen("all", exclude=["ev"], discovery=discovery)) == [doors[2]]
+
+
+def test_a_category_never_stores_the_values_of_secrets() -> None:
+    secrets = replace(resource("", "v1", "secrets", "Secret"), categories=("all",))
+    (only,) = chosen(Selection("all", redact=False), discovery=Discovery((secrets,))).streams
+    assert only.entry.redact
+    (named,) = chosen(Selection("secrets", redact=False), discovery=Discovery((secrets,))).streams
+    assert not named.entry.redact
+
+
+def test_a_stale_group_may_hold_more_of_a_category() -> None:
+    selected = chosen("all", discovery=Discovery(IN_ALL.resources, frozenset({("batch", "v1")})))
+    assert len(selected.streams) == 2
+    assert [problem.kind for problem in selected.problems] == [ProblemKind.STALE]
 
 
 STALE = Discovery((PODS,), frozenset({("apps", "v1")}))
