@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DatabasePlace
-from tests.e2e.world import CONFIGMAPS, DEADLINE, PODS, World, names, until
+from tests.e2e.world import CONFIGMAPS, DEADLINE, PODS, Process, World, names, until
 
 WATCHDOG = 2.0  # seconds, as WatchdogSec= would have it
 
@@ -31,9 +31,9 @@ class Manager:
         self._bound = bound
         self._heard_at = time.monotonic()
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"NOTIFY_SOCKET": self.name, "WATCHDOG_USEC": str(round(WATCHDOG * 1e6))}
+    async def start(self, world: World) -> Process:
+        """`syncd run`, as the unit does it."""
+        return await world.spawn(NOTIFY_SOCKET=self.name, WATCHDOG_USEC=str(round(WATCHDOG * 1e6)))
 
     @property
     def silence(self) -> float:
@@ -91,7 +91,7 @@ async def test_ready_comes_after_the_first_snapshots_and_stopping_before_the_end
     world: World, manager: Manager
 ) -> None:
     held = world.simulator.faults.pause_page(resource="pods")
-    process = await world.spawn(**manager.environment)
+    process = await manager.start(world)
     async with asyncio.timeout(DEADLINE):
         await held.reached.wait()
     await until(lambda: len(manager.said("EXTEND_TIMEOUT_USEC")) >= 3, "it asks for more time")
@@ -115,7 +115,7 @@ async def test_ready_comes_after_the_first_snapshots_and_stopping_before_the_end
 
 
 async def test_pings_come_at_half_the_watchdogs_time(world: World, manager: Manager) -> None:
-    process = await world.spawn(**manager.environment)
+    process = await manager.start(world)
     await until(lambda: manager.said("READY"), "it is ready")
     seen, began = len(manager.said("WATCHDOG")), time.monotonic()
     await until(lambda: len(manager.said("WATCHDOG")) >= seen + 5, "five pings")
@@ -125,7 +125,7 @@ async def test_pings_come_at_half_the_watchdogs_time(world: World, manager: Mana
 
 
 async def test_a_stuck_process_falls_silent_and_is_killed(world: World, manager: Manager) -> None:
-    process = await world.spawn(**manager.environment)
+    process = await manager.start(world)
     await until(lambda: manager.said("READY") and manager.said("WATCHDOG"), "it is ready and pings")
     process.send(signal.SIGSTOP)
     await until(lambda: manager.silence > WATCHDOG, "its pings cease")
@@ -140,7 +140,7 @@ async def test_a_stuck_process_falls_silent_and_is_killed(world: World, manager:
 
     # Restart=always: what was killed in the middle leaves nothing that hinders its successor.
     manager.messages.clear()
-    successor = await world.spawn(**manager.environment)
+    successor = await manager.start(world)
     await until(lambda: manager.said("READY"), "its successor is ready")
     assert await world.differences(*PODS) == []
     assert await successor.stop() == 0
@@ -148,7 +148,7 @@ async def test_a_stuck_process_falls_silent_and_is_killed(world: World, manager:
 
 async def test_a_cluster_that_does_not_answer_keeps_nobody_waiting(world: World, manager: Manager) -> None:
     world.simulator.faults.answer(503, times=None)
-    process = await world.spawn(**manager.environment)
+    process = await manager.start(world)
     await until(lambda: manager.said("READY"), "it is ready, since waiting would help nobody")
     await until(lambda: "out of reach: c" in manager.said("STATUS")[-1], "it says which cluster")
     world.simulator.faults.clear()
