@@ -11,7 +11,6 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from syncd.core import recovery
 from syncd.core.batching import Gathering
@@ -39,6 +38,7 @@ class Progress:
     remaining: int | None = None
     events: int = 0
     synced: bool = False  # a snapshot has been completed, now or in an earlier life
+    level: bool = False  # a snapshot has been completed in this life
 
 
 class Reflector:
@@ -167,7 +167,8 @@ class Reflector:
                 raise
         self._writer = Writer(environment, self.stream, row)
         self.progress.synced = row.resource_version is not None
-        self._show(row.state)
+        # What is stored is the state of an earlier life: this one is live when its watch is open.
+        self._show(State.PENDING)
 
     async def _follow(self) -> None:
         """From the stored row onwards; never returns, raises FenceLost to begin anew."""
@@ -233,10 +234,7 @@ class Reflector:
         sleep = asyncio.ensure_future(self._environment.clock.sleep(reaction.delay))
         try:
             while not sleep.done() and not (wish and reaction.action is Action.PARK):
-                mail = asyncio.ensure_future(self.inbox.wait())
-                either: set[asyncio.Future[Any]] = {sleep, mail}
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                mail.cancel()
+                await self.inbox.wait_or(sleep)
                 while not self.inbox.empty:
                     entry = await self.inbox.take()
                     if isinstance(entry, Restart):
@@ -280,7 +278,8 @@ class Reflector:
                 version = await snapshot.run()
                 self.machine = ListWatch(self.settings.transform, resource_version=version)
         self._setbacks.listed()
-        self._probe_due, self._delivered, self.progress.synced = False, False, True
+        self._probe_due, self._delivered = False, False
+        self.progress.synced = self.progress.level = True
         self._show(State.LIVE)
         seconds = environment.clock.monotonic() - began
         environment.metrics.snapshot(self.stream, seconds)
@@ -361,10 +360,7 @@ class Reflector:
         """
         reached: str | None = None
         while not (fetch.done() and self.inbox.empty):
-            mail = asyncio.ensure_future(self.inbox.wait())
-            either: set[asyncio.Future[Any]] = {fetch, mail}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            mail.cancel()
+            await self.inbox.wait_or(fetch)
             while not self.inbox.empty:
                 match await self.inbox.take():
                     case (Gathering() as gathering, float() as received_at):
