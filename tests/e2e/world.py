@@ -1,0 +1,328 @@
+"""One simulated cluster, one database, and the product between them: in process or as real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from syncd.app.daemon import Daemon, running
+from syncd.config import Config, load
+from syncd.core.recovery import Timing
+from syncd.simulator.server import SimulatorServer, write_kubeconfig
+from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
+from tests.conftest import DatabasePlace
+from tests.e2e.table import Table
+
+DEADLINE = 30.0  # seconds that anything may take on a slow machine
+PODS, CONFIGMAPS = ("", "pods"), ("", "configmaps")
+SECRETS, NAMESPACES = ("", "secrets"), ("", "namespaces")
+DEPLOYMENTS, WIDGETS = ("apps", "deployments"), ("example.com", "widgets")
+
+QUICK = Timing().scaled(0.1)
+"""Durations for tests in process: a tenth of the real ones."""
+
+
+async def until(condition: Callable[[], Any], what: str, *, deadline: float = DEADLINE) -> None:
+    """Waits for a condition; `what` is said when it does not come."""
+    ends_at = time.monotonic() + deadline
+    while not condition():
+        assert time.monotonic() < ends_at, f"not within {deadline:g} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+class Process:
+    """A real `syncd` process and what it wrote."""
+
+    def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
+        self._process = process
+        self._output = output
+        self.started_at = time.monotonic()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        return self._process.returncode
+
+    @property
+    def text(self) -> str:
+        """Everything on stdout and stderr so far."""
+        return self._output.read_text(errors="replace")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The log."""
+        lines = self.text.splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    async def wait(self, deadline: float = DEADLINE) -> int:
+        """The exit code."""
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._process.wait()
+        except TimeoutError:
+            raise AssertionError(f"it has not ended within {deadline:g} s:\n{self.text[-3000:]}") from None
+
+    async def kill(self) -> None:
+        """SIGKILL, and its end."""
+        if self.code is None:
+            self.send(signal.SIGKILL)
+            await self._process.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM, and the exit code; it must come within 5 s."""
+        self.send(signal.SIGTERM)
+        return await self.wait(5.0)
+
+    async def url(self) -> str:
+        """Where it serves HTTP."""
+        await until(lambda: self._served() or self.code is not None, "it serves HTTP")
+        assert self.code is None, self.text[-3000:]
+        return self._served()
+
+    def _served(self) -> str:
+        return next((str(event["url"]) for event in self.events if event["event"] == "serving"), "")
+
+    async def get(self, path: str) -> httpx.Response:
+        url = await self.url()
+        async with httpx.AsyncClient(trust_env=False, timeout=DEADLINE) as client:
+            return await client.get(url + path)
+
+    async def ready(self, *, deadline: float = DEADLINE) -> None:
+        """Until every stream is live."""
+        url, ends_at = await self.url(), time.monotonic() + deadline
+        async with httpx.AsyncClient(trust_env=False, timeout=deadline) as client:
+            while True:
+                assert self.code is None, self.text[-3000:]
+                answer = await client.get(f"{url}/readyz?strict")
+                if answer.status_code == 200:
+                    return
+                assert time.monotonic() < ends_at, f"not ready: {answer.text}\n{self.text[-3000:]}"
+                await asyncio.sleep(0.02)
+
+
+class World:
+    """The cluster `c` and a database to mirror it into.
+
+    Attributes:
+        simulator, workload: the cluster.
+        place, table: the database.
+    """
+
+    def __init__(self, place: DatabasePlace, directory: Path, simulator: Simulator | None = None) -> None:
+        self.place = place
+        self.table = Table(place)
+        self.directory = directory
+        self.simulator = simulator or Simulator(bookmark_interval=1.0)
+        self.workload = Workload(self.simulator, seed=1)
+        self.kubeconfig = directory / "kubeconfig"
+        self._stack = AsyncExitStack()
+        self._processes: list[Process] = []
+        self._client = httpx.AsyncClient(trust_env=False, timeout=DEADLINE)
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        server = await self._stack.enter_async_context(SimulatorServer(self.simulator))
+        self.url = server.url
+        write_kubeconfig(self.kubeconfig, self.url)
+        await self._stack.enter_async_context(self._client)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self._processes:
+            if process.code is None:
+                process.send(signal.SIGCONT)
+            await process.kill()
+        await self._stack.aclose()
+
+    # --- the product ------------------------------------------------------------------------------
+
+    def write_config(self, *resources: Any, name: str = "syncd.yaml", **more: Any) -> Path:
+        """A configuration file; JSON is YAML. `more` replaces or adds top-level keys."""
+        document: dict[str, Any] = {
+            "database": {"url": self.place.url, "schema": self.place.schema},
+            "clusters": [{"name": "c", "kubeconfig": str(self.kubeconfig)}],
+            "resources": list(resources),
+            "reconcile": {"enabled": False},
+            "server": {"listen": "127.0.0.1:0"},
+            "log": {"format": "json"},
+        }
+        path = self.directory / name
+        path.write_text(json.dumps({**document, **more}))
+        return path
+
+    def config(self, *resources: Any, **more: Any) -> Config:
+        return load(self.write_config(*resources, **more), {"HOME": str(self.directory)})
+
+    @asynccontextmanager
+    async def running(
+        self, *resources: Any, timing: Timing = QUICK, live: bool = True, **more: Any
+    ) -> AsyncIterator[Daemon]:
+        """The mirror in this process; with `live`, once every stream is."""
+        async with running(self.config(*resources, **more), timing=timing) as daemon:
+            if live:
+                await self.live(daemon)
+            yield daemon
+
+    async def live(self, daemon: Daemon) -> None:
+        """Until every cluster is planned and every stream live."""
+
+        def done() -> bool:
+            assert daemon.failure is None, daemon.failure
+            planned = all(supervisor.planned.is_set() for supervisor in daemon.supervisors)
+            return planned and all(reflector.live for reflector in daemon.reflectors)
+
+        try:
+            await until(done, "every stream is live")
+        except AssertionError as error:
+            shown = [(str(r.stream), r.progress, r.held) for r in daemon.reflectors]
+            raise AssertionError(f"{error}: {shown}, {[s.error for s in daemon.supervisors]}") from error
+
+    async def spawn(self, command: str = "run", *arguments: str, scale: float = 1.0, **env: str) -> Process:
+        """`syncd <command>` as a process of its own, with the configuration last written."""
+        output = self.directory / f"output-{len(self._processes)}"
+        environment = {
+            **os.environ,
+            "HOME": str(self.directory),
+            "SYNCD_CONFIG": str(self.directory / "syncd.yaml"),
+            "SYNCD_TIME_SCALE": str(scale),
+            **env,
+        }
+        with output.open("wb") as file:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "syncd", command, *arguments, stdout=file, stderr=file, env=environment
+            )
+        process = Process(child, output)
+        self._processes.append(process)
+        return process
+
+    async def syncd(self, command: str, *arguments: str, **env: Any) -> tuple[int, str]:
+        """Runs a command to its end: (exit code, output)."""
+        process = await self.spawn(command, *arguments, **env)
+        return await process.wait(60.0), process.text
+
+    # --- the truth --------------------------------------------------------------------------------
+
+    async def api(self, group: str, resource: str, **query: str) -> dict[str, dict[str, Any]]:
+        """What the API lists, by key: each object less managedFields, kind and apiVersion in place."""
+        kind = self.simulator.kind(group, resource)
+        root = f"/apis/{group}" if group else "/api"
+        url, log = f"{self.url}{root}/{kind.version}/{kind.name}", self.simulator.requests
+        answer = await self._client.get(url, params=query, headers={"Authorization": "Bearer test"})
+        answer.raise_for_status()
+        log[:] = [request for request in log if request.token != "test"]  # ours are not the product's
+        found: dict[str, dict[str, Any]] = {}
+        for item in answer.json()["items"]:
+            item["metadata"].pop("managedFields", None)
+            item.setdefault("apiVersion", f"{group}/{kind.version}" if group else kind.version)
+            item.setdefault("kind", kind.kind)
+            metadata = item["metadata"]
+            key = "/".join(filter(None, (metadata.get("namespace", ""), metadata["name"])))
+            found[key] = item
+        return found
+
+    async def differences(self, group: str, resource: str, **query: str) -> list[str]:
+        """How the table differs from the API; Secrets as the table may hold them."""
+        expected = await self.api(group, resource, **query)
+        rows = await asyncio.to_thread(self.table.rows, group, resource)
+        found = [f"missing {key}" for key in expected.keys() - rows.keys()]
+        found += [f"ghost {key}" for key in rows.keys() - expected.keys()]
+        for key in expected.keys() & rows.keys():
+            row, wanted = rows[key], expected[key]
+            metadata = wanted["metadata"]
+            names = (metadata.get("namespace", ""), metadata["name"])
+            versions = (metadata["uid"], metadata["resourceVersion"])
+            if (row.namespace, row.name, row.uid, row.version) != (*names, *versions):
+                found.append(f"stale {key}: {row.uid} {row.version}, not {versions}")
+            elif row.document != stored(wanted):
+                found.append(f"altered {key}")
+        return found
+
+    async def level(self, *types: tuple[str, str], deadline: float = DEADLINE) -> None:
+        """Until the table equals the API."""
+        ends_at = time.monotonic() + deadline
+        while True:
+            found = [f"{type_[1]}: {line}" for type_ in types for line in await self.differences(*type_)]
+            if not found:
+                return
+            said = self._processes[-1].text[-3000:] if self._processes else ""
+            assert time.monotonic() < ends_at, f"{len(found)} differ: {found[:5]}\n{said}"
+            await asyncio.sleep(0.05)
+
+    @asynccontextmanager
+    async def churn(self, rate: float) -> AsyncIterator[None]:
+        """Changes at a rate while the block runs."""
+        task = asyncio.create_task(self.workload.churn(rate))
+        try:
+            yield
+            assert not task.done() or task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def stored(value: dict[str, Any]) -> Any:
+    """An object as the table may hold it: NULs replaced, the values of a Secret redacted."""
+    if value["kind"] == "Secret":
+        value = {**value, **{key: _redacted(value[key]) for key in ("data", "stringData") if key in value}}
+    return _without_nuls(value)
+
+
+def _redacted(data: dict[str, str]) -> dict[str, str]:
+    return dict.fromkeys(data, "redacted")
+
+
+def _without_nuls(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, dict):
+        return {_without_nuls(key): _without_nuls(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_nuls(each) for each in value]
+    return value
+
+
+def behind(seen: Any, then: dict[str, tuple[str, int, Any]], now: dict[str, Any], version: int) -> list[str]:
+    """Where rows are behind the version that their stream claims.
+
+    Args:
+        seen: rows by key, (uid, version).
+        then: the cluster's state at that version.
+        now: the cluster's present state: what left it since may have left the table too.
+    """
+    found = []
+    for key, (uid, at, _) in then.items():
+        row = seen.get(key)
+        later = now.get(key)
+        if row is None:
+            if later is not None and later["metadata"]["uid"] == uid:
+                found.append(f"{key} of version {at} is missing at {version}")
+        elif row[1] < at:
+            found.append(f"{key} is at {row[1]}, the state of {version} has {at}")
+    found += [
+        f"{key} at {row[1]} was gone at {version}"
+        for key, row in seen.items()
+        if row[1] <= version and then.get(key, ("", 0))[:2] != row
+    ]
+    return found
+
+
+def names(resources: Sequence[tuple[str, str]]) -> list[str]:
+    """As a configuration spells them."""
+    return [f"{resource}.{group}" if group else resource for group, resource in resources]
