@@ -62,13 +62,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One GET, as it will be sent."""
+    """One request, as it will be sent; a POST where there is a body."""
 
     path: str
     query: Mapping[str, str]
     accept: str = JSON
     etag: str = ""
     watch: bool = False
+    body: bytes = b""
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.body else "GET"
 
 
 class KubeClient:
@@ -175,6 +180,10 @@ class KubeClient:
         """A GET whose answer's type and ETag matter; with `etag`, 304 is an answer too."""
         return await self._whole(_Ask(path, {}, accept, etag))
 
+    async def post(self, path: str, body: bytes) -> bytes:
+        """The body of a 2xx answer to a POST of JSON: for reviews, which store nothing."""
+        return (await self._whole(_Ask(path, {}, body=body))).body
+
     async def _whole(self, ask: _Ask) -> Answer:
         async with self._transport.lease() as pools:
             try:
@@ -220,7 +229,9 @@ class KubeClient:
         if client.is_closed:  # between two attempts, while we shut down
             raise ConnectionLost(f"{self._what(ask)}: the client is closed")
         try:
-            response = await client.send(client.build_request("GET", url, headers=raw), stream=True)
+            response = await client.send(
+                client.build_request(ask.method, url, headers=raw, content=ask.body or None), stream=True
+            )
         except NETWORK_ERRORS as exc:
             raise lost(exc, self._what(ask), connected=False) from exc
         for header in response.headers.get_list("warning"):
@@ -240,6 +251,8 @@ class KubeClient:
             ("User-Agent", self._user_agent),
             *self.connection.impersonation.headers(),
         ]
+        if ask.body:
+            headers.append(("Content-Type", JSON))
         return [*headers, ("If-None-Match", ask.etag)] if ask.etag else headers
 
     async def _body(self, response: httpx.Response, ask: _Ask) -> AsyncGenerator[bytes, None]:
@@ -278,7 +291,7 @@ class KubeClient:
         )
 
     def _what(self, ask: _Ask) -> str:
-        return f"{'WATCH' if ask.watch else 'GET'} {ask.path} on {self.connection.name}"
+        return f"{'WATCH' if ask.watch else ask.method} {ask.path} on {self.connection.name}"
 
     def _warn(self, text: str) -> None:
         if self._on_warning is None or text in self._warned:
