@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from syncd.core.batching import Gathering
 from syncd.core.change import Change, Reached
@@ -126,9 +127,14 @@ class Inbox:
         """Waits until the queue is below its bound."""
         await self._roomy.wait()
 
-    async def wait(self) -> None:
-        """Waits until something is queued."""
-        await self._filled.wait()
+    async def wait_or(self, other: asyncio.Future[Any]) -> None:
+        """Waits until something is queued or `other` is done."""
+        mail = asyncio.ensure_future(self._filled.wait())
+        try:
+            await asyncio.wait({other, mail}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            mail.cancel()
+            await asyncio.gather(mail, return_exceptions=True)
 
     async def take(self) -> tuple[Gathering, float] | Message:
         """The next message, or all changes before it that fit one batch with the time (monotonic) at
