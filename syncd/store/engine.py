@@ -128,15 +128,22 @@ class Engine:
             raise unavailable(error) from error
 
     async def check_floor(self) -> None:
-        """Raises SchemaMismatch where the server or library is older than what the statements need."""
+        """What the statements need of the server.
+
+        Raises:
+            SchemaMismatch: it is too old, or its encoding cannot hold every name.
+        """
         if self.is_sqlite:
             if sqlite3.sqlite_version_info < SQLITE_FLOOR:
                 raise SchemaMismatch(f"SQLite {sqlite3.sqlite_version} is too old: syncd needs 3.38 or newer")
             return
         async with self.reading() as connection:
             version = (await connection.execute(sa.text("SHOW server_version_num"))).scalar_one()
+            encoding = (await connection.execute(sa.text("SHOW server_encoding"))).scalar_one()
         if int(version) < POSTGRESQL_FLOOR:
             raise SchemaMismatch(f"PostgreSQL {int(version) // 10000} is too old: syncd needs 14 or newer")
+        if encoding != "UTF8":
+            raise SchemaMismatch(f"the database's encoding is {encoding}: make one with ENCODING 'UTF8'")
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -104,7 +104,8 @@ class Lease:
                         heartbeat_at=moment,
                     )
                 )
-                await connection.execute(sa.update(streams).values(holder=token))
+                # Nothing is known to be level any more: each is stale until its watch is open again.
+                await connection.execute(sa.update(streams).values(holder=token, deadline_at=moment))
         except BaseException:
             await self._lock.release()
             raise
@@ -197,22 +198,20 @@ class Lease:
             await connection.execute(sa.text("LOCK TABLE syncd_leases IN SHARE ROW EXCLUSIVE MODE"))
 
     async def _write_lags(self, lags: Mapping[int, tuple[float, datetime | None]]) -> None:
-        free = sa.select(streams.c.stream_id).where(
+        query = sa.select(streams.c.stream_id, streams.c.lag_seconds, streams.c.last_event_at).where(
             streams.c.stream_id.in_(list(lags)), streams.c.holder == self.token
         )
         async with self._engine.writing() as connection:
-            # a commit in flight has its row locked and is not waited for: its next heartbeat will tell
-            rows = (await connection.execute(free.with_for_update(skip_locked=True))).scalars().all()
-            for stream_id in sorted(rows):
-                lag, last_event_at = lags[stream_id]
-                values: dict[str, Any] = {"lag_seconds": lag}
-                differs = streams.c.lag_seconds != lag
-                if last_event_at is not None:
-                    values["last_event_at"] = last_event_at
-                    differs |= streams.c.last_event_at.is_distinct_from(last_event_at)
-                await connection.execute(
-                    sa.update(streams).where(streams.c.stream_id == stream_id, differs).values(**values)
-                )
+            # a commit in flight has its row locked and is not waited for: the next heartbeat will tell
+            known = (await connection.execute(query.with_for_update(skip_locked=True))).all()
+            for stream_id, lag, event in known:
+                new_lag, new_event = lags[stream_id][0], lags[stream_id][1] or event
+                if (new_lag, new_event) != (lag, event):
+                    await connection.execute(
+                        sa.update(streams)
+                        .where(streams.c.stream_id == stream_id)
+                        .values(lag_seconds=new_lag, last_event_at=new_event)
+                    )
 
 
 def _lock(engine: Engine) -> HolderLock:

@@ -63,6 +63,10 @@ class Mirror:
         """What another session sees, by plain SQL."""
         return look(self.place, query)
 
+    def look_at(self, *queries: str) -> list[list[tuple[Any, ...]]]:
+        """Several looks in one session."""
+        return look_at(self.place, *queries)
+
     def versions(self) -> dict[str, str]:
         """The live table, key to version."""
         return dict(self.look("SELECT object_key, resource_version FROM syncd_objects"))
@@ -70,15 +74,20 @@ class Mirror:
 
 def look(place: Place, query: str) -> list[tuple[Any, ...]]:
     """A query, or a statement, in a session of its own."""
+    return look_at(place, query)[0]
+
+
+def look_at(place: Place, *queries: str) -> list[list[tuple[Any, ...]]]:
+    """Several, in one session."""
     if place.dialect == "sqlite":
         connection = sqlite3.connect(place.url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)
         try:
-            return connection.execute(query).fetchall()
+            return [connection.execute(query).fetchall() for query in queries]
         finally:
             connection.close()
     with psycopg.connect(place.url, options=f"-c search_path={place.schema}", autocommit=True) as session:
-        cursor = session.execute(query.encode())
-        return cursor.fetchall() if cursor.description else []
+        cursors = [session.execute(query.encode()) for query in queries]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 @asynccontextmanager
