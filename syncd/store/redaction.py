@@ -25,10 +25,10 @@ _STATEMENTS = {
 }
 
 
-async def redact_tombstones(connection: AsyncConnection, scope: Scope) -> None:
-    """A no-op for anything but Secrets. Redacted or not before, their values are gone afterwards."""
+async def redact_tombstones(connection: AsyncConnection, scope: Scope) -> bool:
+    """Redacted or not before, their values are gone afterwards. False for anything but Secrets."""
     if (scope.api_group, scope.resource) != ("", "secrets"):
-        return
+        return False
     dialect = connection.dialect.name
     values = {"cluster": scope.cluster, "api_group": scope.api_group, "resource": scope.resource}
     if dialect == "postgresql":
@@ -37,3 +37,4 @@ async def redact_tombstones(connection: AsyncConnection, scope: Scope) -> None:
         values["annotation"] = f'$."{_LAST_APPLIED}"'
         values["in_object"] = f'$.metadata.annotations."{_LAST_APPLIED}"'
     await connection.execute(sa.text(_STATEMENTS[dialect] + _WHERE), values)
+    return True

@@ -8,6 +8,7 @@ refused row stands alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Batch, Committed, Deletion, KeyRange, RowVersion, StreamRow, Tombstone
 from syncd.core.document import Item
-from syncd.core.errors import FenceLost, StoreError
+from syncd.core.errors import FenceLost, StoreError, StoreUnavailable
 from syncd.core.ports import Report
 from syncd.core.resource import Cause, State, Stream
 from syncd.store import reconciliation
@@ -117,8 +118,12 @@ class MirrorStore(MirrorRegistry):
                 await reconciliation.record(
                     connection, scope, batch.reconciliation_id or 0, batch.drift, repaired=batch.repaired
                 )
+            redacted = False
             if batch.projection not in (None, row.projection) and row.projection:
-                await redact_tombstones(connection, scope)
+                redacted = await redact_tombstones(connection, scope)
+        if redacted:
+            with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
+                await self._engine.scrub()
         after = stream_row(found)
         return Committed(
             row=replace(after, object_count=after.object_count + tally.gained),
