@@ -204,7 +204,7 @@ def simulate(
 
     async def work() -> int:
         stop = stop_on_signals()
-        simulator = Simulator(seed=seed)
+        simulator = Simulator(seed=seed, remember=False, history=20_000)  # it may run for days
         Workload(simulator, seed=seed).fill(pods)
 
         def ready(url: str) -> None:
@@ -228,7 +228,7 @@ def simulate(
 def demo(
     length: Annotated[str, typer.Option("--for", help="About how long, like 15s or 5m.")] = "30s",
     forever: Annotated[bool, typer.Option("--forever", help="Go on until Ctrl-C.")] = False,
-    pods: Annotated[int, typer.Option(min=10, max=200_000, help="Pods of the simulated cluster.")] = 10_000,
+    pods: Annotated[int, typer.Option(min=10, max=200_000, help="Pods of the simulated cluster.")] = 5_000,
     directory: Annotated[Path, typer.Option("--dir", help="Where its files go.")] = Path(".demo"),
 ) -> NoReturn:
     """Show all of it in half a minute: a simulated cluster, a kill, an expired version, drift, and a proof.
