@@ -13,6 +13,7 @@
     │   ├── VersionTooLarge         504 with cause ResourceVersionTooLarge
     │   └── ServerError             any other 5xx
     ├── ConnectionLost              no answer, or not all of it: refused, reset, timed out, truncated
+    │   └── LoginFailed             nothing was asked: the command that logs us in gave no credential
     ├── ProtocolError               bytes or an order of events that the contract does not allow
     └── StoreError
         ├── StoreUnavailable        away, read-only, full, busy: nothing is wrong with the rows; try again
@@ -109,6 +110,12 @@ class ConnectionLost(SyncdError):
     def __init__(self, message: str, *, connected: bool = False) -> None:
         self.connected = connected
         super().__init__(message)
+
+
+class LoginFailed(ConnectionLost):
+    """An exec plugin gave no usable credential. The message names the command, what became of it and the
+    next step; it is treated as a server that cannot be reached, since it heals the same way.
+    """
 
 
 class ProtocolError(SyncdError):

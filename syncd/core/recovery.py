@@ -17,6 +17,7 @@ from syncd.core.errors import (
     FenceLost,
     Forbidden,
     Invalid,
+    LoginFailed,
     NotAllowed,
     NotFound,
     ProtocolError,
@@ -138,6 +139,8 @@ def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timi
             long = not trouble.listing and trouble.failing_for > timing.server_error_relist
             delay = max(wait, error.retry_after or 0.0)
             return Reaction(Action.RELIST if long else Action.RETRY, delay, "server_error")
+        case LoginFailed():
+            return Reaction(Action.RETRY, wait, "login")
         case ConnectionLost(connected=True) if trouble.attempt == 0:
             return Reaction(Action.RETRY, timing.resume_jitter * random(), "cut")
         case ConnectionLost():

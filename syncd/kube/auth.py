@@ -1,22 +1,17 @@
-"""Who we are to an API server: credentials as values, and the headers they make.
+"""Who we are to an API server: credentials as values. No I/O; no secret is in a repr or a message.
 
-A client certificate is a credential too, but it speaks through TLS (`tls.py`). Nothing here opens a
-connection; the only input is a token file, read again as it rotates. No secret is in a repr or a message.
+What a request shows of them is made by `authenticator.py`; a client certificate speaks through TLS
+(`tls.py`).
 """
 
 from __future__ import annotations
 
-import base64
 import re
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from syncd.core.errors import ConfigError, Unauthorized
+from syncd.core.errors import ConfigError
 
-_TOKEN_LIFETIME = 60.0  # seconds; bound service account tokens rotate under a path that stays
-_TOKEN_LEEWAY = 10.0  # read again this much before the lifetime is over, as client-go does
 _HEADER_SAFE = re.compile(r"[\x21-\x7e]+\Z")
 
 
@@ -27,7 +22,7 @@ class Token:
     value: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not _HEADER_SAFE.match(self.value):
+        if not is_header_safe(self.value):
             raise ConfigError("a token must be printable ASCII without spaces")
 
 
@@ -62,10 +57,29 @@ class ClientCertificate:
     key: bytes | Path = field(repr=False)
 
 
-Headers = list[tuple[str, str]]
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """A command that prints a credential, as a kubeconfig's `exec` describes it (list-watch.md §10).
 
-Login = Token | TokenFile | Basic
-"""What makes an Authorization header. An exec plugin would be one more member of this union."""
+    Attributes:
+        api_version: of KUBERNETES_EXEC_INFO, and wanted of the answer.
+        command: a name to look up in $PATH, or an absolute path.
+        args, env: may hold secrets, and are never shown; `env` is laid over our own environment.
+        install_hint: what to tell who has not got the command.
+        cluster_config: with `provide_cluster_info`, the JSON of the cluster's extension for plugins.
+    """
+
+    api_version: str
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    cluster_config: bytes = field(default=b"", repr=False)
+
+
+Login = Token | TokenFile | Basic | Exec
+"""What makes an Authorization header; an `Exec` may make a client certificate too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,62 +93,6 @@ class Credentials:
         return self.login is not None or self.certificate is not None
 
 
-class Authenticator:
-    """The Authorization header of one cluster's requests.
-
-    `headers` is awaited so that a login that has to ask somebody else fits in without touching its caller.
-    """
-
-    def __init__(self, login: Login | None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._login = login
-        self._monotonic = monotonic
-        self._token = ""
-        self._read_again_at: float | None = None
-
-    async def headers(self) -> Headers:
-        """The headers of the next request.
-
-        Raises:
-            Unauthorized: a token file has never given a token and there is no other.
-        """
-        match self._login:
-            case None:
-                return []
-            case Token(value=token):
-                return [_bearer(token)]
-            case TokenFile() as file:
-                return [_bearer(self._file_token(file))]
-            case Basic(username=username, password=password):
-                pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-                return [("Authorization", f"Basic {pair}")]
-
-    def rejected(self) -> None:
-        """The server said 401: a token file is read again before the next request."""
-        self._read_again_at = None
-
-    def _file_token(self, file: TokenFile) -> str:
-        now = self._monotonic()
-        if self._token and self._read_again_at is not None and now < self._read_again_at:
-            return self._token
-        token = _read_token(file.path)
-        if token:
-            self._token = token
-            self._read_again_at = now + _TOKEN_LIFETIME - _TOKEN_LEEWAY
-        # A file caught in the middle of its rotation must not log us out: the last good value stays.
-        usable = self._token or file.fallback
-        if not usable:
-            raise Unauthorized(401, "", f"no token can be read from {file.path}: is it there and readable?")
-        return usable
-
-
-def _read_token(path: Path) -> str:
-    """The token, '' where the file cannot be read, is empty or holds no token."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return text if _HEADER_SAFE.match(text) else ""
-
-
-def _bearer(token: str) -> tuple[str, str]:
-    return ("Authorization", f"Bearer {token}")
+def is_header_safe(token: str) -> bool:
+    """Whether a token can stand in a header as it is."""
+    return _HEADER_SAFE.match(token) is not None

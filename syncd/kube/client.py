@@ -22,9 +22,12 @@ from syncd.core.errors import ApiError, ConnectionLost, ProtocolError, Unauthori
 from syncd.core.ports import ListRequest, WatchRequest
 from syncd.core.resource import Stream
 from syncd.core.status import api_error
-from syncd.kube.auth import Authenticator, Headers
+from syncd.kube import exec as plugin
+from syncd.kube.auth import Exec
+from syncd.kube.authenticator import Authenticator
 from syncd.kube.connection import Connection, is_loopback
 from syncd.kube.encoding import decoder
+from syncd.kube.exec_login import ExecLogin, Headers, Proof
 from syncd.kube.transport import NETWORK_ERRORS, Transport, lost
 
 JSON = "application/json"
@@ -42,12 +45,14 @@ class Timing:
     """The client's times, in seconds.
 
     `read` is between two bytes of a list: the server itself gives up after 60 s (list-watch.md §1).
-    `check_files` is the least time between two looks at the TLS files.
+    `check_files` is the least time between two looks at the TLS files; `login` bounds a run of an exec
+    plugin, for which client-go has no bound.
     """
 
     connect: float = 30.0
     read: float = 65.0
     check_files: float = 5.0
+    login: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,9 @@ class KubeClient:
         user_agent: `syncd/x.y`; never one that begins like a browser's or curl's, for which the server
             prints its JSON indented.
         on_warning: called once for each distinct text of a `Warning: 299` header, and when rotated TLS
-            files cannot be used.
+            files cannot be used or a credential cannot be replaced in time.
         monotonic: seconds, for the token's age and the look at the TLS files.
+        wall: seconds since 1970, for the end of an exec plugin's credential.
     """
 
     def __init__(
@@ -96,6 +102,7 @@ class KubeClient:
         on_warning: Callable[[str], None] | None = None,
         timing: Timing = Timing(),
         monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.connection = connection
         self._user_agent = user_agent
@@ -104,7 +111,6 @@ class KubeClient:
         self._compress = not (local or connection.disable_compression)
         self._on_warning = on_warning
         self._warned: set[str] = set()
-        self._authenticator = Authenticator(connection.credentials.login, monotonic=monotonic)
         self._transport = Transport(
             connection,
             httpx.Timeout(connect=timing.connect, read=timing.read, write=_WRITE_SECONDS, pool=None),
@@ -112,6 +118,19 @@ class KubeClient:
             on_problem=self._warn,
             monotonic=monotonic,
         )
+        login = connection.credentials.login
+        runner = None
+        if isinstance(login, Exec):
+            runner = ExecLogin(
+                login,
+                request=lambda: plugin.request(login, connection),
+                present=self._transport.present,
+                on_problem=self._warn,
+                timeout=timing.login,
+                monotonic=monotonic,
+                wall=wall,
+            )
+        self._authenticator = Authenticator(login, runner, monotonic=monotonic)
 
     async def __aenter__(self) -> KubeClient:
         self._transport.open()
@@ -123,6 +142,7 @@ class KubeClient:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self._authenticator.aclose()
         await self._transport.aclose()
 
     async def list(self, stream: Stream, request: ListRequest, *, metadata_only: bool = False) -> bytes:
@@ -160,8 +180,7 @@ class KubeClient:
         accept = _METADATA_WATCH if metadata_only else JSON
         path = stream.resource.path(stream.namespace)
         ask = _Ask(path, {key: value for key, value in query.items() if value}, accept, watch=True)
-        async with self._transport.lease() as pools, pools.watching() as client:
-            response = await self._open(client, ask)
+        async with self._opened(ask) as response:
             chunks = self._body(response, ask)
             try:
                 content_type = response.headers.get("content-type", "")
@@ -170,7 +189,6 @@ class KubeClient:
                 yield chunks
             finally:
                 await chunks.aclose()
-                await _close(response)
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The port's `get`."""
@@ -185,16 +203,8 @@ class KubeClient:
         return (await self._whole(_Ask(path, {}, body=body))).body
 
     async def _whole(self, ask: _Ask) -> Answer:
-        async with self._transport.lease() as pools:
-            try:
-                response = await self._open(pools.lists, ask)
-                try:
-                    body = b"".join([chunk async for chunk in self._body(response, ask)])
-                finally:
-                    await _close(response)
-            except asyncio.CancelledError:
-                self._transport.abandon(pools)
-                raise
+        async with self._opened(ask) as response:
+            body = b"".join([chunk async for chunk in self._body(response, ask)])
         content_type = response.headers.get("content-type", "")
         if response.status_code != 304 and _is_json(content_type):
             self._check_document(body, ask)
@@ -213,15 +223,36 @@ class KubeClient:
         except RecursionError:
             raise ProtocolError(f"{self._what(ask)}: the body is nested too deeply") from None
 
-    async def _open(self, client: httpx.AsyncClient, ask: _Ask) -> httpx.Response:
-        """The answer with its body unread; a 401 is tried once more with credentials read afresh."""
-        try:
-            return await self._attempt(client, ask)
-        except Unauthorized:
-            return await self._attempt(client, ask)
+    @contextlib.asynccontextmanager
+    async def _opened(self, ask: _Ask) -> AsyncGenerator[httpx.Response, None]:
+        """The answer with its body unread; a 401 is tried once more with credentials made afresh, over
+        other connections where those have a new certificate.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(self._once(ask))
+            except Unauthorized:
+                response = await stack.enter_async_context(self._once(ask))
+            yield response
 
-    async def _attempt(self, client: httpx.AsyncClient, ask: _Ask) -> httpx.Response:
-        headers = [*self._headers(ask), *await self._authenticator.headers()]
+    @contextlib.asynccontextmanager
+    async def _once(self, ask: _Ask) -> AsyncGenerator[httpx.Response, None]:
+        proof = await self._authenticator.proof()  # first: it may put other pools in place
+        async with self._transport.lease() as pools:
+            try:
+                async with pools.watching() if ask.watch else contextlib.nullcontext(pools.lists) as client:
+                    response = await self._attempt(client, ask, proof)
+                    try:
+                        yield response
+                    finally:
+                        await _close(response)
+            except asyncio.CancelledError:
+                if not ask.watch:
+                    self._transport.abandon(pools)
+                raise
+
+    async def _attempt(self, client: httpx.AsyncClient, ask: _Ask, proof: Proof) -> httpx.Response:
+        headers = [*self._headers(ask), *proof.headers]
         query = f"?{urlencode(ask.query, quote_via=quote)}" if ask.query else ""
         url = f"{self.connection.server}{quote(ask.path)}{query}"
         # As bytes: httpx would refuse a name to act as that is not ASCII, and quote it.
@@ -240,7 +271,7 @@ class KubeClient:
         if response.is_success or (response.status_code == 304 and ask.etag):
             return response
         if response.status_code == 401:
-            self._authenticator.rejected()
+            self._authenticator.rejected(proof)
         raise await self._refusal(response, ask)
 
     def _headers(self, ask: _Ask) -> Headers:

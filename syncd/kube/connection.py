@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from syncd.core.errors import ConfigError
-from syncd.kube.auth import Credentials, Token, TokenFile
+from syncd.kube.auth import Credentials, Exec, Token, TokenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _refuse_plain_http(host: str, credentials: Credentials, *, through_proxy: bo
     if credentials.certificate is not None:
         raise ConfigError("a client certificate cannot be used over http: change server to https")
     local = is_loopback(host) and not through_proxy
-    if not (local and isinstance(credentials.login, Token | TokenFile)):
+    if not (local and isinstance(credentials.login, Token | TokenFile | Exec)):
         raise ConfigError(
             "credentials are not sent over http (a token to a loopback address excepted): "
             "change server to https"

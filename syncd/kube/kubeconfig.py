@@ -8,7 +8,7 @@ and none quotes a value that could be a secret.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,7 @@ def load_connection(
     environ: Mapping[str, str],
     home: Path,
     service_account: Path = SERVICE_ACCOUNT,
+    exec_allowed: Collection[str] | None = None,
 ) -> Connection:
     """The connection that a kubeconfig and a context mean.
 
@@ -63,6 +64,8 @@ def load_connection(
             `home`/.kube/config, else, when those hold nothing, the pod's service account.
         context: a context's name; None: current-context.
         environ: the process's environment; also names the proxy where the cluster entry does not.
+        exec_allowed: the commands that an exec entry may run, None for any. A name allows that name, to be
+            found in $PATH; an absolute path allows that file, which a bare name then means.
 
     Raises:
         ConfigError: no usable configuration.
@@ -70,7 +73,7 @@ def load_connection(
     paths = _paths(kubeconfig, environ, home)
     merged = _merge(paths, required=kubeconfig is not None)
     if merged or kubeconfig is not None:
-        return _from_context(merged, context, environ)
+        return _from_context(merged, context, environ, exec_allowed)
     if context is not None:
         raise ConfigError(f"there is no context {context!r}: no kubeconfig was found at {_listed(paths)}")
     if environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"):
@@ -150,7 +153,9 @@ def _named(top: Section, key: str, kind: str) -> dict[str, Section]:
     return found
 
 
-def _from_context(merged: _Merged, name: str | None, environ: Mapping[str, str]) -> Connection:
+def _from_context(
+    merged: _Merged, name: str | None, environ: Mapping[str, str], exec_allowed: Collection[str] | None
+) -> Connection:
     wanted_by = "current-context" if name is None else "the configuration's `context`"
     name = name or merged.current
     if not name:
@@ -165,7 +170,7 @@ def _from_context(merged: _Merged, name: str | None, environ: Mapping[str, str])
     cluster = merged.find("clusters", cluster_name, context.what)
     user = merged.find("users", user_name, context.what) if user_name else Section(context.file, "", {})
     who = user.what or "no user"
-    login = credentials(user)
+    login = credentials(user, cluster, exec_allowed)
     with cluster.blame(f"{context.what}, {cluster.what}, {who}"):
         server = _server(cluster, login)
         proxy = cluster.text("proxy-url")

@@ -14,12 +14,14 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpcore
 import httpx
 
 from syncd.core.errors import ConfigError, ConnectionLost
+from syncd.kube.auth import ClientCertificate, Credentials
 from syncd.kube.connection import Connection
 from syncd.kube.tls import Fingerprint, fingerprint, tls_context
 
@@ -185,6 +187,25 @@ class Transport:
         self._fingerprint = fingerprint(self._connection)  # before reading: a change meanwhile is seen later
         self._current = Pools(self._connection, self._timeout, tls_context(self._connection))
         self._check_at = self._monotonic() + self._check_every
+
+    async def present(self, certificate: ClientCertificate | None) -> None:
+        """From now on every connection presents this certificate. Where it is another than before, all
+        connections are closed, those in use too: the old one may be revoked.
+
+        Raises:
+            ConfigError: the certificate and its key cannot be used; all is as before.
+        """
+        credentials = self._connection.credentials
+        if certificate == credentials.certificate:
+            return
+        connection = replace(self._connection, credentials=Credentials(credentials.login, certificate))
+        fresh = Pools(connection, self._timeout, tls_context(connection))
+        self._connection = connection
+        old = {*self._retired, *([self._current] if self._current else [])}
+        self._retired.clear()
+        self._current = fresh if self._current else None
+        for each in old:
+            await each.aclose()
 
     async def aclose(self) -> None:
         """Closes every connection, in use or not."""

@@ -5,10 +5,18 @@ What this version cannot do is refused here by name, and only where nothing else
 
 from __future__ import annotations
 
-from syncd.core.errors import ConfigError
-from syncd.kube.auth import Basic, ClientCertificate, Credentials, Login, Token, TokenFile
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from syncd.core.secrecy import printable
+from syncd.kube.auth import Basic, ClientCertificate, Credentials, Exec, Login, Token, TokenFile
 from syncd.kube.connection import Impersonation
+from syncd.kube.exec import VERSIONS
 from syncd.kube.section import Section
+
+_EXTENSION = "client.authentication.k8s.io/exec"
+_HINT_LIMIT = 512  # characters of an installHint
 
 _REPLACEMENTS = {
     "gcp": "it was removed from Kubernetes: install gke-gcloud-auth-plugin",
@@ -17,16 +25,24 @@ _REPLACEMENTS = {
 }
 
 
-def credentials(user: Section) -> Credentials:
-    """What the entry logs in with; no credentials at all for an empty one.
+def credentials(user: Section, cluster: Section, exec_allowed: Collection[str] | None = None) -> Credentials:
+    """What the entry logs in with; no credentials at all for an empty one. An exec plugin stands back where
+    there is anything else.
+
+    Args:
+        cluster: whose extension configures an exec plugin.
+        exec_allowed: see `load_connection`.
 
     Raises:
         ConfigError: contradictory, incomplete or unsupported.
     """
     with user.blame(user.what):
         found = Credentials(_login(user), _certificate(user))
-    if not found:
-        _refuse_unsupported(user)
+    if found:
+        return found
+    if user.body.get("exec") is not None:
+        return Credentials(_exec(user, cluster, exec_allowed))
+    _refuse_provider(user)
     return found
 
 
@@ -65,14 +81,77 @@ def _certificate(user: Section) -> ClientCertificate | None:
     return ClientCertificate(certificate, key)
 
 
-def _refuse_unsupported(user: Section) -> None:
-    if user.body.get("exec") is not None:
-        command = Section(user.file, f"{user.what}: exec", user.mapping("exec")).text("command")
-        raise user.error(
-            "exec", f"(command {command!r}) is not supported yet: use a token, a tokenFile or a certificate"
+def _exec(user: Section, cluster: Section, allowed: Collection[str] | None) -> Exec:
+    plugin = Section(user.file, f"{user.what}: exec", user.mapping("exec"))
+    version = plugin.text("apiVersion")
+    if version not in VERSIONS:
+        raise plugin.error("apiVersion", f"must be {VERSIONS[0]} or {VERSIONS[1]}: renew the kubeconfig")
+    _check_interactive(plugin, needed=version == VERSIONS[0])
+    provided = plugin.flag("provideClusterInfo")
+    return Exec(
+        api_version=version,
+        command=_command(plugin, allowed),
+        args=plugin.texts("args"),
+        env=tuple(_variables(plugin)),
+        install_hint=printable(plugin.text("installHint"))[:_HINT_LIMIT],
+        provide_cluster_info=provided,
+        cluster_config=_cluster_config(cluster) if provided else b"",
+    )
+
+
+def _check_interactive(plugin: Section, *, needed: bool) -> None:
+    mode = plugin.text("interactiveMode")
+    if mode == "Always":
+        raise plugin.error(
+            "interactiveMode",
+            "is Always, but a daemon has no terminal to ask anybody: use a command that can log in by itself",
         )
+    if mode not in ("Never", "IfAvailable") and (mode or needed):
+        raise plugin.error("interactiveMode", "must be Never or IfAvailable")
+
+
+def _command(plugin: Section, allowed: Collection[str] | None) -> str:
+    """The command, one with a separator as an absolute path."""
+    command = plugin.text("command")
+    if not command:
+        raise plugin.error("command", "is missing")
+    if "/" in command:
+        command = str((plugin.file.parent / command).absolute())
+    if allowed is None or command in allowed:
+        return command
+    listed = (
+        None if "/" in command else next((each for each in allowed if each.endswith(f"/{command}")), None)
+    )
+    if listed is None:
+        known = ", ".join(sorted(allowed)) or "none"
+        raise plugin.error("command", f"{command!r} is not among the commands that may be run: {known}")
+    return listed
+
+
+def _variables(plugin: Section) -> Iterator[tuple[str, str]]:
+    for index, element in enumerate(plugin.items("env")):
+        entry = Section(plugin.file, f"{plugin.what}: env[{index}]", element)
+        name = entry.text("name")
+        if not name or "=" in name:
+            raise entry.error("name", "is missing or no name of a variable")
+        yield name, entry.text("value")
+
+
+def _cluster_config(cluster: Section) -> bytes:
+    """The cluster's extension for plugins as JSON, empty where there is none."""
+    for index, element in enumerate(cluster.items("extensions")):
+        entry = Section(cluster.file, f"{cluster.what}: extensions[{index}]", element)
+        if entry.text("name") == _EXTENSION and "extension" in element:
+            try:
+                return msgspec.json.encode(element["extension"])
+            except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+                raise entry.error("extension", "cannot be written as JSON") from None
+    return b""
+
+
+def _refuse_provider(user: Section) -> None:
     if user.body.get("auth-provider") is not None:
         provider = Section(user.file, f"{user.what}: auth-provider", user.mapping("auth-provider"))
         name = provider.text("name")
-        hint = _REPLACEMENTS.get(name, "use a token, a tokenFile or a client certificate")
-        raise ConfigError(str(user.error("auth-provider", f"{name!r} is not supported: {hint}")))
+        hint = _REPLACEMENTS.get(name, "use an exec plugin, a token, a tokenFile or a client certificate")
+        raise user.error("auth-provider", f"{name!r} is not supported: {hint}")

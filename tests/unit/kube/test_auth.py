@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from syncd.core.errors import Unauthorized
-from syncd.kube.auth import Authenticator, Basic, Token, TokenFile
+from syncd.kube.auth import Basic, Token, TokenFile
+from syncd.kube.authenticator import Authenticator
+from syncd.kube.exec_login import Proof
 
 
 class Hands:
@@ -19,7 +21,7 @@ class Hands:
 
 
 async def bearer(authenticator: Authenticator) -> str:
-    ((name, value),) = await authenticator.headers()
+    ((name, value),) = (await authenticator.proof()).headers
     assert name == "Authorization"
     return value.removeprefix("Bearer ")
 
@@ -32,9 +34,9 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_fixed_logins() -> None:
-    assert await Authenticator(None).headers() == []
+    assert (await Authenticator(None).proof()).headers == []
     assert await bearer(Authenticator(Token("t"))) == "t"
-    ((_, value),) = await Authenticator(Basic("jané", "p:w")).headers()
+    ((_, value),) = (await Authenticator(Basic("jané", "p:w")).proof()).headers
     assert base64.b64decode(value.removeprefix("Basic ")).decode() == "jané:p:w"
 
 
@@ -50,7 +52,7 @@ async def test_a_token_file_is_read_again_ten_seconds_before_a_minute_is_over(fi
     file.write_text("three")
     hands.time = 99.9
     assert await bearer(authenticator) == "two"
-    authenticator.rejected()
+    authenticator.rejected(Proof([]))
     assert await bearer(authenticator) == "three"
 
 
@@ -67,7 +69,7 @@ async def test_a_file_that_holds_no_token_keeps_the_last_one(file: Path, content
         file.write_bytes(content)
     hands.time = 60.0
     assert await bearer(authenticator) == "one"
-    authenticator.rejected()
+    authenticator.rejected(Proof([]))
     assert await bearer(authenticator) == "one"
     file.write_text("two")
     assert await bearer(authenticator) == "two", "tried at every request until it works"
@@ -80,10 +82,10 @@ async def test_the_fixed_token_stands_in_until_the_file_was_read(tmp_path: Path)
     path.write_text("read")
     assert await bearer(authenticator) == "read"
     path.unlink()
-    authenticator.rejected()
+    authenticator.rejected(Proof([]))
     assert await bearer(authenticator) == "read"
 
 
 async def test_no_token_at_all_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(Unauthorized, match="missing"):
-        await Authenticator(TokenFile(tmp_path / "missing")).headers()
+        await Authenticator(TokenFile(tmp_path / "missing")).proof()

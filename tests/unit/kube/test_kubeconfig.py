@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from syncd.core.errors import ConfigError
-from syncd.kube.auth import Basic, ClientCertificate, Credentials, Token, TokenFile
+from syncd.kube.auth import Basic, ClientCertificate, Credentials, Exec, Token, TokenFile
 from syncd.kube.connection import Connection, Impersonation
 from syncd.kube.kubeconfig import load_connection
 
@@ -33,6 +33,15 @@ def config(
         "users": [{"name": name, "user": {"token": f"{name}-token"} if user is None else user}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, **(context or {})}}],
     }
+
+
+GROUP = "client.authentication.k8s.io"
+
+
+def plugin(**changes: Any) -> dict[str, Any]:
+    """A user entry with an exec plugin; None takes a key away."""
+    entry = {"apiVersion": f"{GROUP}/v1", "interactiveMode": "Never", "command": "aws", "args": ["s3cret"]}
+    return {"exec": {key: value for key, value in {**entry, **changes}.items() if value is not None}}
 
 
 def write(path: Path, document: object) -> Path:
@@ -190,7 +199,12 @@ def test_ways_to_log_in(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "login",
-    [Token("s3cret"), TokenFile(Path("t"), "s3cret"), Basic("u", "s3cret")],
+    [
+        Token("s3cret"),
+        TokenFile(Path("t"), "s3cret"),
+        Basic("u", "s3cret"),
+        Exec("v1", "c", ("s3cret",), (("a", "s3cret"),), cluster_config=b"s3cret"),
+    ],
     ids=lambda login: type(login).__name__,
 )
 def test_a_repr_hides_secrets(login: Any) -> None:
@@ -213,6 +227,88 @@ def test_a_proxy_of_the_environment_where_the_entry_has_none(home: Path) -> None
     assert load(home, config({"server": "https://10.1.2.3"}), **environ).proxy_url == ""
 
 
+# --- exec plugins -----------------------------------------------------------------------------------
+
+
+def login(home: Path, user: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Any:
+    path = write(home / "some" / "config", config(cluster, user))
+    return load_connection(str(path), None, environ={}, home=home, **rest).credentials.login
+
+
+def test_a_whole_exec_entry(home: Path) -> None:
+    entry = plugin(
+        args=["eks", "get-token"],
+        env=[{"name": "AWS_PROFILE", "value": "prod"}, {"name": "EMPTY"}],
+        interactiveMode="IfAvailable",
+        installHint="\x1b[31mInstall it\x1b[0m:\n\n  brew install aws",
+        provideClusterInfo=True,
+    )
+    extensions = [{"name": "x"}, {"name": f"{GROUP}/exec", "extension": {"audience": ["a"]}}]
+    assert login(home, entry, {"extensions": extensions}) == Exec(
+        f"{GROUP}/v1",
+        "aws",
+        ("eks", "get-token"),
+        (("AWS_PROFILE", "prod"), ("EMPTY", "")),
+        "Install it: brew install aws",
+        provide_cluster_info=True,
+        cluster_config=b'{"audience":["a"]}',
+    )
+    assert login(home, plugin(), {"extensions": extensions}).cluster_config == b"", "not asked for"
+    assert login(home, plugin(apiVersion=f"{GROUP}/v1beta1", interactiveMode=None)).command == "aws"
+
+
+def test_where_an_exec_command_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(written: str) -> str:
+        return str(login(home, plugin(command=written)).command)
+
+    assert command("aws") == "aws", "to be looked up in $PATH"
+    assert command("/opt/aws") == "/opt/aws"
+    assert command("./aws") == str(home / "some" / "aws"), "beside the file, wherever we run"
+    assert command("bin/aws") == str(home / "some" / "bin" / "aws")
+    monkeypatch.chdir(home)
+    write(home / "config", config(user=plugin(command="./aws")))
+    relative = load_connection("config", None, environ={}, home=home).credentials.login
+    assert isinstance(relative, Exec)
+    assert relative.command == str(home / "aws")
+
+
+def test_only_allowed_commands_are_run(home: Path) -> None:
+    def command(written: str, *allowed: str) -> str:
+        return str(login(home, plugin(command=written), exec_allowed=allowed).command)
+
+    assert command("aws", "gke", "aws") == "aws"
+    assert command("/opt/aws", "/opt/aws") == "/opt/aws"
+    assert command("aws", "/opt/aws") == "/opt/aws", "and not one that comes earlier in $PATH"
+    for written, *allowed in (
+        ["aws"],
+        ["aws", "/opt/xaws"],
+        ["/tmp/aws", "aws"],
+        ["./aws", "aws", "/opt/aws"],
+    ):
+        with pytest.raises(ConfigError, match="is not among the commands that may be run: "):
+            command(written, *allowed)
+
+
+def test_an_extension_that_is_no_json_is_refused(home: Path) -> None:
+    path = write(home / "config", config(user=plugin(provideClusterInfo=True)))
+    text = path.read_text().replace(
+        "- cluster:\n",
+        f"- cluster:\n    extensions:\n    - {{name: {GROUP}/exec, extension: &a {{s3cret: *a}}}}\n",
+        1,
+    )
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"extensions\[0\]: extension cannot be written as JSON"):
+        load_connection(str(path), None, environ={}, home=home)
+
+
+@pytest.mark.parametrize("other", [{"token": "t"}, {"username": "u"}, {"tokenFile": "t"}, "pair"])
+def test_an_exec_plugin_stands_back_for_any_other_login(home: Path, other: Any) -> None:
+    other = PAIR if other == "pair" else other
+    found = load(home, config(user={**plugin(interactiveMode="Always"), **other})).credentials
+    assert found
+    assert not isinstance(found.login, Exec)
+
+
 # --- credentials and plain http ---------------------------------------------------------------------
 
 
@@ -229,6 +325,7 @@ def test_a_token_may_go_to_a_loopback_address_over_http(home: Path, host: str) -
         ("http://10.0.0.1", {"tokenFile": "s3cret"}),
         ("http://127.0.0.1.example", {"token": "s3cret"}),
         ("http://127.0.0.1", {"username": "u", "password": "s3cret"}),
+        ("http://10.0.0.1", plugin()),
         ("http://127.0.0.1", {"client-certificate": "s3cret", "client-key": "s3cret"}),
     ],
 )
@@ -249,7 +346,19 @@ def test_a_token_for_a_loopback_address_does_not_pass_a_proxy(home: Path) -> Non
 
 PAIR = {"client-certificate": "c", "client-key": "k"}
 REFUSED_USERS: dict[str, tuple[dict[str, Any], str]] = {
-    "exec": ({"exec": {"command": "aws", "args": ["s3cret"]}}, "exec .*'aws'.* not supported yet"),
+    "exec without a version": (plugin(apiVersion=None), "exec: apiVersion must be .*/v1 or .*/v1beta1"),
+    "exec of a removed version": (plugin(apiVersion=f"{GROUP}/v1alpha1"), "exec: apiVersion must be"),
+    "exec without a mode": (plugin(interactiveMode=None), "interactiveMode must be Never or IfAvailable"),
+    "exec of an odd mode": (plugin(interactiveMode="s3cret"), "interactiveMode must be Never or IfAvailable"),
+    "exec at a terminal": (plugin(interactiveMode="Always"), "a daemon has no terminal"),
+    "exec at a terminal, v1beta1": (
+        plugin(apiVersion=f"{GROUP}/v1beta1", interactiveMode="Always"),
+        "a daemon has no terminal",
+    ),
+    "exec of nothing": (plugin(command=""), "exec: command is missing"),
+    "exec with odd args": (plugin(args="s3cret"), "args must be a list"),
+    "exec with a nameless variable": (plugin(env=[{"value": "s3cret"}]), r"env\[0\]: name is missing"),
+    "exec with an odd variable": (plugin(env=[{"name": "A", "value": 5}]), r"env\[0\]: value must be text"),
     "gcp": ({"auth-provider": {"name": "gcp"}}, "gke-gcloud-auth-plugin"),
     "azure": ({"auth-provider": {"name": "azure"}}, "kubelogin"),
     "oidc": ({"auth-provider": {"name": "oidc", "config": {"x": "s3cret"}}}, "exec plugin"),
