@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
 from syncd.store.lock import FileLock
 
-CHURN = 40.0  # changes a second
+CHURN = 36.0  # changes a second, of pods, configmaps and widgets
+ROLLOUTS = 4.0  # changes a second, of deployments
 PATIENCE = 90.0  # seconds for anything that is waited for
 LOOK_EVERY = 0.2  # seconds between two looks at the daemon
 OUTAGE = 1.0  # seconds that the daemon stays dead
@@ -66,7 +68,7 @@ class Settings:
     """
 
     seconds: float | None = 30.0
-    pods: int = 10_000
+    pods: int = 5_000
     directory: Path = Path(".demo")
     seed: int = 0
 
@@ -91,7 +93,7 @@ class Play:
         self._mirror = Mirror(self._config, self._folder / "daemon.log")
         self._simulator = Simulator(seed=settings.seed, remember=False, bookmark_interval=5.0)
         self._workload = Workload(self._simulator, seed=settings.seed)
-        self._churn: asyncio.Task[None] | None = None
+        self._churn: list[asyncio.Task[None]] = []
         self._began = time.monotonic()
         self.complete = False
 
@@ -158,8 +160,8 @@ class Play:
         pods = self._settings.pods
         self._stage.act(
             "A cluster",
-            f"A simulated Kubernetes API with {pods:,} pods of about 8 KB, and {CHURN:.0f} changes a second"
-            " that never stop. Nothing here needs a real cluster.",
+            f"A simulated Kubernetes API with {pods:,} pods of about 8 KB, and"
+            f" {CHURN + ROLLOUTS:.0f} changes a second that never stop. Nothing here needs a real cluster.",
         )
         self._workload.fill(pods)
         self._workload.deployments(max(0, 20 - pods // 50))
@@ -169,8 +171,8 @@ class Play:
     async def _first_sync(self) -> None:
         self._stage.act(
             "The first sync",
-            "A daemon, `syncd run`, lists everything in pages and then watches. Rows and the version they"
-            " stand at are committed in one transaction, always.".replace("`", ""),
+            "A daemon, syncd run, lists everything in pages, then watches. Rows and the version they stand"
+            " at are always committed in one transaction.",
         )
         await self._mirror.start()
         reading = await self._look_until(lambda seen: seen.live(len(RESOURCES)), total=True)
@@ -183,15 +185,15 @@ class Play:
     async def _kill(self) -> None:
         self._stage.act(
             "kill -9, and a resume",
-            "The daemon dies without a word; the cluster goes on. Other mirrors would now list everything"
-            " again. This one knows from the table which version it had reached.",
+            "The daemon dies without a word, and the cluster goes on. A mirror usually has to list everything"
+            " again now. This one reads from the table which version it had reached.",
         )
         await self._mirror.kill()
         await self._until(time.monotonic() + OUTAGE)
         self._hold_still()  # so that what is written can be counted against what was missed
         missed, asked = self._differing(), len(self._simulator.requests)
         await self._mirror.start()
-        reading = await self._look_until(lambda seen: seen.live(len(RESOURCES)) and not self._differing())
+        reading = await self._level()
         seconds = reading.at - self._mirror.started_at
         lists, probes, watches = self._asked_since(asked)
         self._stage.say(
@@ -218,16 +220,12 @@ class Play:
         self._simulator.compact()
         self._hold_still()
         wanted = before.relists["expired"] + len(RESOURCES)
-        after = await self._look_until(
-            lambda seen: (
-                seen.relists["expired"] >= wanted and seen.live(len(RESOURCES)) and not self._differing()
-            )
-        )
+        after = await self._level(lambda seen: seen.relists["expired"] >= wanted)
         lists, _, _ = self._asked_since(asked)
         self._stage.say(
             f"{lists} lists, {after.objects:,} objects compared: {after.written - before.written} rows"
-            f" written, `{self._table.untouched_since(moment):,} not touched`. A relist is a diff here, and"
-            " no row was gone for a moment."
+            f" written, `{self._table.untouched_since(moment):,} not touched`. A relist compares; it does not"
+            " reload."
         )
         self._move()
 
@@ -238,8 +236,8 @@ class Play:
             " with the table beside the live stream, and reports exactly what is wrong.",
         )
         for what, statement in zip(SPOILED, await asyncio.to_thread(self._table.spoil), strict=True):
-            self._stage.note(f"-- {what}")
-            self._stage.code(statement.splitlines()[0] + (" …" if "\n" in statement else ""), dim=True)
+            head, *more = statement.splitlines()
+            self._stage.code(f"{head}{' …' if more else ';'}  -- {what}")
         self._stage.note(f"$ syncd reconcile -c {self._config}")
         reconciling = asyncio.create_task(mirror.reconcile(self._config))
         try:
@@ -308,13 +306,22 @@ class Play:
     # --- what the acts share ----------------------------------------------------------------------
 
     def _move(self) -> None:
-        if self._churn is None:
-            self._churn = asyncio.create_task(self._workload.churn(CHURN))
+        if not self._churn:
+            workloads = (self._workload.churn(CHURN), self._roll_out())
+            self._churn = [asyncio.create_task(changes) for changes in workloads]
 
     def _hold_still(self) -> None:
-        if self._churn is not None:
-            self._churn.cancel()
-            self._churn = None
+        for task in self._churn:
+            task.cancel()
+        self._churn = []
+
+    async def _roll_out(self) -> None:
+        """Deployments change too, save those whose rows are going to be spoiled: an event would mend them."""
+        for replicas in itertools.cycle(range(1, 10)):
+            keys = self._simulator.collection("apps", "deployments").current.keys[len(SPOILED) :]
+            namespace, _, name = self._workload.random.choice(keys).partition("/")
+            self._simulator.patch("apps", "deployments", namespace, name, {"spec": {"replicas": replicas}})
+            await asyncio.sleep(1 / ROLLOUTS)
 
     def _differing(self) -> int:
         return self._table.differing(self._simulator, RESOURCES)
@@ -342,6 +349,15 @@ class Play:
             self._stage.show(reading, pid=self._mirror.pid, total=objects if total else None)
         await asyncio.sleep(LOOK_EVERY / 4 if total else LOOK_EVERY)
         return reading
+
+    async def _level(self, reached: Callable[[Reading], bool] = lambda seen: True) -> Reading:
+        """Waits until every stream is live and the table equals a cluster that holds still."""
+
+        def level(seen: Reading) -> bool:
+            return reached(seen) and seen.live(len(RESOURCES)) and not self._differing()
+
+        await self._look_until(level)
+        return await self._look_until(reached)  # the counters after the last commit
 
     async def _look_until(
         self,

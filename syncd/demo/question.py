@@ -25,14 +25,15 @@ WHERE kind = 'Pod' GROUP BY team ORDER BY cpu DESC LIMIT 4""",
     Question(
         "What went away in the last minute, and how was it learnt?",
         """\
-SELECT cause, count(*) AS objects, max(deleted_at) AS latest, min(namespace || '/' || name) AS one_of_them
+SELECT cause, count(*) AS objects, substr(max(deleted_at), 12, 8) AS latest,
+       min(object_key) AS for_example
 FROM syncd_deleted_objects
 WHERE deleted_at > datetime('now', '-1 minute') GROUP BY cause""",
     ),
     Question(
         "When was the table wrong, and was it repaired?",
         """\
-SELECT finding, namespace || '/' || name AS object, table_version, cluster_version, repaired
+SELECT finding, object_key, table_version, cluster_version, repaired
 FROM syncd_drift ORDER BY drift_id DESC LIMIT 3""",
     ),
 )

@@ -86,7 +86,7 @@ class Stage:
             *headers, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold"
         )
         for row in rows:
-            table.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in row))
+            table.add_row(*map(_cell, row))
         self._print(self._indented(table))
 
     def commands(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -98,7 +98,14 @@ class Stage:
         return Padding(what, (0, 0, 0, 3))
 
     def _print(self, what: RenderableType) -> None:
-        self._console.print(what, width=self._width, highlight=False)
+        if self._console.is_terminal:
+            self._console.print(what, width=self._width, highlight=False)
+            return
+        with self._console.capture() as captured:  # a log wants no blanks at the end of its lines
+            self._console.print(what, width=self._width, highlight=False)
+        for line in captured.get().splitlines():
+            self._console.file.write(f"{line.rstrip()}\n")
+        self._console.file.flush()
 
     # --- the streams ------------------------------------------------------------------------------
 
@@ -185,6 +192,12 @@ class Stage:
             bar.add_row(ProgressBar(total=total, completed=min(total, self._last.objects), width=40), count)
             parts.append(bar)
         return Padding(Group(*parts), (1, 0, 0, 3))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
 def _emphasised(text: str) -> list[tuple[str, str]]:
