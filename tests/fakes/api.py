@@ -97,13 +97,14 @@ class FakeApi:
         self._tell(line(kind, value))
         return value
 
-    def delete(self, *names: str, namespace: str = "default") -> None:
-        """Deletes objects, all at one version."""
+    def delete(self, *names: str, namespace: str = "default", delivered: int | None = None) -> None:
+        """Deletes objects, all at one version; open watches get the first `delivered` of the events."""
         self.rv += 1
-        for name in names:
+        for number, name in enumerate(names):
             last = self.objects.pop(f"{namespace}/{name}")
             metadata = {**last["metadata"], "resourceVersion": str(self.rv)}
-            self._tell(line("DELETED", {**last, "metadata": metadata}))
+            deliver = delivered is None or number < delivered
+            self._tell(line("DELETED", {**last, "metadata": metadata}), deliver=deliver)
 
     def roll_back(self, version: int, objects: Iterable[Json]) -> None:
         """etcd is restored from a backup: the server restarts with an older state."""
@@ -200,11 +201,11 @@ class FakeApi:
     async def version(self) -> str:
         return "v1.36.2"
 
-    def _tell(self, raw: bytes) -> None:
+    def _tell(self, raw: bytes, *, deliver: bool = True) -> None:
         if self.dropping:
             return
         self._history.append((self.rv, raw))
-        for watch in self.open:
+        for watch in self.open if deliver else ():
             if int(watch.request.resource_version or 0) < self.rv:
                 watch.push(raw)
 

@@ -125,8 +125,16 @@ class Bench:
     async def live(self, settings: Settings | None = None) -> Reflector:
         """Starts one and waits until its watch is open."""
         reflector = self.start(settings)
-        await self.until(lambda: self.api.open and reflector.live)
+        await self.watching(reflector)
         return reflector
+
+    async def watching(self, reflector: Reflector) -> None:
+        """Waits until the open watch is recorded."""
+
+        def opened() -> bool:
+            return any(batch.marks.deadline_at for batch, _ in self.store.commits)
+
+        await self.until(lambda: self.api.open and reflector.live and opened() and not self.store.busy)
 
     async def stop(self) -> None:
         """Ends every reflector as a shutdown does."""
@@ -172,9 +180,14 @@ class Bench:
 
     async def reached(self, version: int | None = None) -> None:
         """Waits until the checkpoint is at the cluster's version; asks for it with a bookmark."""
+
+        def bookmarks() -> int:
+            return len([batch for batch, _ in self.store.commits if batch.marks.last_bookmark_at])
+
+        before, want = bookmarks(), str(version or self.api.rv)
         self.api.bookmark()
-        want = str(version or self.api.rv)
-        await self.until(lambda: self.row().resource_version == want and not self.store.busy)
+        await self.until(lambda: bookmarks() > before and self.row().resource_version == want)
+        await self.until(lambda: not self.store.busy and self.reflector.inbox.empty)
 
     def cluster(self) -> dict[str, str]:
         return {key: value["metadata"]["resourceVersion"] for key, value in self.api.objects.items()}
@@ -187,7 +200,7 @@ class Bench:
         return set(self.look("SELECT object_key, resource_version, cause FROM syncd_deleted_objects"))
 
     def drift(self) -> set[tuple[str, str]]:
-        return set(self.look("SELECT kind, object_key FROM syncd_drift"))
+        return set(self.look("SELECT finding, object_key FROM syncd_drift"))
 
     def row(self) -> StreamRow:
         """The stream's row as committed."""

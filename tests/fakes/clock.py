@@ -16,10 +16,12 @@ class FakeClock:
 
     Attributes:
         slept: every duration that was asked for, in order.
+        hold: while set, nobody wakes.
     """
 
     def __init__(self) -> None:
         self.slept: list[float] = []
+        self.hold = False
         self._time = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = count()
@@ -51,6 +53,8 @@ class FakeClock:
     async def _tick(self) -> None:
         while self._sleepers:
             await asyncio.sleep(_TICK)
+            if self.hold:
+                continue
             at, _, woken = heapq.heappop(self._sleepers)
             if not woken.done():
                 self._time = max(self._time, at)

@@ -40,7 +40,7 @@ async def test_restart_with_nothing_changed(bench: Bench) -> None:
     await bench.live()
     await bench.reached()
     reflector = await bench.restart()
-    await bench.until(lambda: bench.api.open and reflector.live and len(bench.store.commits) > 0)
+    await bench.watching(reflector)
     assert [request.limit for request in bench.api.lists] == [1]
     assert [request.resource_version for request in bench.api.watches] == ["105"]
     assert bench.written() == 0
