@@ -16,7 +16,7 @@ from syncd.app.daemon import Daemon, running, scaled_timing
 from syncd.app.reconciling import Run, Wanted
 from syncd.app.reconciling import reconcile as reconcile_streams
 from syncd.app.service import Service
-from syncd.cli import report
+from syncd.cli import preflight, report
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.cli.progress import ReconcileProgress, SyncProgress
@@ -244,6 +244,9 @@ def demo(
         return DONE if play.complete and (forever or not stopped) else FAILED
 
     perform(work)
+
+
+preflight.register(app)
 
 
 @config_app.command("schema")

@@ -20,6 +20,8 @@ class Need:
         namespace: '' is all namespaces, or none for what is cluster-scoped.
         name: of the one object that is meant, '' for any.
         purpose: what it is for, in words.
+        entry: the name of the entry that asks for it, '' for what none asks for.
+        namespaced: whether the resource is; for words alone.
         vital: without it a stream cannot run; else something is only known less well.
     """
 
@@ -29,7 +31,9 @@ class Need:
     namespace: str = ""
     name: str = ""
     purpose: str = ""
+    entry: str = ""
     vital: bool = True
+    namespaced: bool = True
 
     def covers(self, other: Need) -> bool:
         """Whether who has this has the other."""
@@ -50,6 +54,7 @@ SUPPORTING = (
         name="kube-system",
         purpose="its uid tells this cluster from another behind the same address",
         vital=False,
+        namespaced=False,
     ),
     Need(
         MIRROR_VERBS,
@@ -57,6 +62,7 @@ SUPPORTING = (
         "customresourcedefinitions",
         purpose="types that come, change and go are noticed at once",
         vital=False,
+        namespaced=False,
     ),
     Need(
         ("list",),
@@ -64,6 +70,7 @@ SUPPORTING = (
         "apiservices",
         purpose="a type counts as removed only when nothing serves it any more",
         vital=False,
+        namespaced=False,
     ),
 )
 """What the daemon asks besides mirroring; it does without, less well."""
@@ -81,7 +88,9 @@ def needs(streams: Iterable[Chosen]) -> list[Need]:
                 stream.resource.name,
                 stream.namespace,
                 single_name(stream.field_selector),
-                f'mirrored, as "{chosen.entry.name}" asks',
+                "mirrored",
+                chosen.entry.name,
+                namespaced=stream.resource.namespaced,
             )
         )
     return [*wanted, *(need for need in SUPPORTING if not any(each.covers(need) for each in wanted))]

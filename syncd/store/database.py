@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from syncd.store import migrate, request, retention
+from syncd.store import inspection, migrate, request, retention
 from syncd.store.engine import Engine
+from syncd.store.inspection import Inspection
 from syncd.store.lease import LAPSE, Holder, Lease, database_now
 from syncd.store.merge import BulkWriter
 from syncd.store.postgresql import PostgresqlWriter
@@ -66,6 +67,10 @@ class Database:
         async with self.engine.reading() as connection:
             return await read_status(connection, self.engine)
 
+    async def inspect(self) -> Inspection:
+        """How it is before anything is written: version, privileges, schema, room, lease."""
+        return await inspection.inspect(self.engine)
+
     async def ask(self, action: str, arguments: Mapping[str, object]) -> int:
         """A request to the running daemon, its id. Needs no lease."""
         async with self.engine.writing() as connection:
@@ -81,14 +86,6 @@ class Database:
         """Takes back a request that nobody has claimed; whether it was still there."""
         async with self.engine.writing() as connection:
             return await request.withdraw(connection, request_id)
-
-    async def scrub(self) -> None:
-        """After values were redacted: leaves no copy of them in SQLite's write-ahead log. PostgreSQL's
-        vacuum does its part by itself; no statement can reach the old values there.
-        """
-        if self.engine.is_sqlite:
-            async with self.engine.raw() as connection:
-                await connection.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
         """Closes every connection of the pools; a lease closes its own."""

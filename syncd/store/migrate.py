@@ -44,6 +44,11 @@ def head() -> str:
     return revision
 
 
+def revisions() -> set[str]:
+    """Every revision that this version knows."""
+    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
 async def migrate(engine: Engine, revision: str = "head") -> None:
     """Brings the schema to `revision`, up or (for an earlier one, or "base") down, in one transaction."""
     await engine.check_floor()
@@ -61,8 +66,7 @@ def _run(connection: sa.Connection, revision: str) -> None:
     config = _config()
     config.attributes["connection"] = connection
     present = _current(connection)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if present is not None and present not in known:
+    if present is not None and present not in revisions():
         raise _ahead(present)
     if revision == "head" or present is None:
         command.upgrade(config, revision)
@@ -84,8 +88,7 @@ async def check(engine: Engine) -> None:
     present, needed = await current(engine), head()
     if present == needed:
         return
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if present is not None and present not in known:
+    if present is not None and present not in revisions():
         raise _ahead(present)
     raise SchemaMismatch(
         f"the database's schema is at {present or 'nothing'} and syncd needs {needed}; run `syncd migrate`"
