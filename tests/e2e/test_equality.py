@@ -76,7 +76,7 @@ async def test_after_churn_the_table_is_the_cluster(world: World) -> None:
     async with world.running(*NAMED) as daemon:
         async with world.churn(400):
             await asyncio.sleep(1.5)
-            events = [record for record in world.simulator.objects(*EVENTS)]
+            events = list(world.simulator.objects(*EVENTS))
             world.simulator.delete_many(*EVENTS, events)
         await world.level(*EVERYTHING)
         assert daemon.metrics.render()[0]

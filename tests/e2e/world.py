@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import psycopg
 
 from syncd.app.daemon import Daemon, running
 from syncd.config import Config, load
@@ -22,7 +24,7 @@ from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
 from tests.conftest import DatabasePlace
-from tests.e2e.table import Table
+from tests.e2e.table import Glimpse, Table
 
 DEADLINE = 30.0  # seconds that anything may take on a slow machine
 PODS, CONFIGMAPS = ("", "pods"), ("", "configmaps")
@@ -298,29 +300,60 @@ def _without_nuls(value: Any) -> Any:
     return value
 
 
-def behind(seen: Any, then: dict[str, tuple[str, int, Any]], now: dict[str, Any], version: int) -> list[str]:
-    """Where rows are behind the version that their stream claims.
-
-    Args:
-        seen: rows by key, (uid, version).
-        then: the cluster's state at that version.
-        now: the cluster's present state: what left it since may have left the table too.
+class Reader:
+    """Somebody who reads all the while, in transactions of their own, and checks each picture against the
+    cluster's state at the version that the stream claims.
     """
-    found = []
-    for key, (uid, at, _) in then.items():
-        row = seen.get(key)
-        later = now.get(key)
-        if row is None:
-            if later is not None and later["metadata"]["uid"] == uid:
-                found.append(f"{key} of version {at} is missing at {version}")
-        elif row[1] < at:
-            found.append(f"{key} is at {row[1]}, the state of {version} has {at}")
-    found += [
-        f"{key} at {row[1]} was gone at {version}"
-        for key, row in seen.items()
-        if row[1] <= version and then.get(key, ("", 0))[:2] != row
-    ]
-    return found
+
+    def __init__(self, world: World, type_: tuple[str, str]) -> None:
+        self._world = world
+        self._type = type_
+        self.pictures = 0
+        self.counts: list[int] = []
+        self.wrong: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if kind is None:
+            assert self.wrong == []
+            assert self.pictures > 0
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                glimpse = await asyncio.to_thread(self._world.table.glimpse, *self._type)
+            except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):
+                await asyncio.sleep(0.05)  # there is no table yet
+                continue
+            self.pictures += 1
+            self.counts.append(len(glimpse.rows))
+            for namespace, version in glimpse.checkpoints.items():
+                if version is not None:
+                    self.wrong += self._behind(glimpse, namespace, int(version))
+            await asyncio.sleep(0.06)
+
+    def _behind(self, glimpse: Glimpse, namespace: str, version: int) -> list[str]:
+        """Where rows are behind the version that their stream claims."""
+        collection = self._world.simulator.collection(*self._type)
+        inside = f"{namespace}/" if namespace else ""
+        then = {key: each for key, each in collection.past(version).items() if key.startswith(inside)}
+        found = []
+        for key, record in then.items():
+            row, later = glimpse.rows.get(key), collection.current.records.get(key)
+            if row is None and later is not None and later.uid == record.uid:
+                found.append(f"{key} of version {record.version} is missing at {version}")
+            elif row is not None and row[1] < record.version:
+                found.append(f"{key} is at {row[1]}, but at {version} it was at {record.version}")
+        for key, (uid, at) in glimpse.rows.items():
+            past = then.get(key)
+            if key.startswith(inside) and at <= version and (past is None or past.uid != uid):
+                found.append(f"{key} at {at} was gone at {version}")
+        return found
 
 
 def names(resources: Sequence[tuple[str, str]]) -> list[str]:
