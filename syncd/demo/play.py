@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,7 @@ from syncd.demo import mirror
 from syncd.demo.mirror import Mirror, Reading
 from syncd.demo.question import QUESTIONS
 from syncd.demo.stage import Stage
-from syncd.demo.table import SPOILED, Table
+from syncd.demo.table import SPOILING, Table
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
@@ -91,7 +92,7 @@ class Play:
         self._config = self._folder / "syncd.yaml"
         self._table = Table(self._folder / "demo.db")
         self._mirror = Mirror(self._config, self._folder / "daemon.log")
-        self._simulator = Simulator(seed=settings.seed, remember=False, bookmark_interval=5.0)
+        self._simulator = Simulator(settings.seed, bookmark_interval=5.0, history=10_000, remember=False)
         self._workload = Workload(self._simulator, seed=settings.seed)
         self._churn: list[asyncio.Task[None]] = []
         self._began = time.monotonic()
@@ -165,7 +166,7 @@ class Play:
         )
         self._workload.fill(pods)
         self._workload.deployments(max(0, 20 - pods // 50))
-        self._stage.note(f"{url}, in another terminal: kubectl --kubeconfig {self._folder}/kubeconfig get ns")
+        self._stage.note(f"It answers at {url}, to kubectl too.")
         self._move()
 
     async def _first_sync(self) -> None:
@@ -232,13 +233,13 @@ class Play:
     async def _drift(self) -> None:
         self._stage.act(
             "Drift",
-            "Somebody edits the table by hand. No event will ever tell; a reconcile compares the cluster"
-            " with the table beside the live stream, and reports exactly what is wrong.",
+            "Somebody edits the table by hand: a row is deleted, one set back, one invented. No event will"
+            " ever tell. A reconcile compares cluster and table beside the live stream.",
         )
-        for what, statement in zip(SPOILED, await asyncio.to_thread(self._table.spoil), strict=True):
+        for statement in await asyncio.to_thread(self._table.spoil):
             head, *more = statement.splitlines()
-            self._stage.code(f"{head}{' …' if more else ';'}  -- {what}")
-        self._stage.note(f"$ syncd reconcile -c {self._config}")
+            self._stage.code(f"{head}{' …' if more else ';'}")
+        self._stage.commands([(f"$ {_program()} reconcile -c {self._config}", "")])
         reconciling = asyncio.create_task(mirror.reconcile(self._config))
         try:
             while not reconciling.done():
@@ -247,7 +248,7 @@ class Play:
         finally:
             reconciling.cancel()
             await asyncio.gather(reconciling, return_exceptions=True)
-        self._stage.code("\n".join(line.rstrip() for line in report.splitlines()))
+        self._stage.output(report)
         if code:
             raise SyncdError(f"syncd reconcile ended with code {code}")
         self._stage.say(
@@ -297,11 +298,11 @@ class Play:
             self._stage.commands([('make demo ARGS="--forever"', "a cluster to play with, for kubectl too")])
 
     def _commands(self) -> list[tuple[str, str]]:
-        query = "SELECT kind, count(*) FROM syncd_objects GROUP BY kind"
-        commands = [(f'sqlite3 {self._table.path} "{query}"', "SQL")]
+        query = "SELECT kind, count(*) FROM syncd_objects GROUP BY 1"
+        commands = [(f'sqlite3 {self._table.path} "{query}"', "")]
         if self._settings.seconds is None:
             commands.append((f"kubectl --kubeconfig {self._folder}/kubeconfig get pods -A", "the cluster"))
-        return [*commands, (f"syncd status -c {self._config}", "how fresh each stream is")]
+        return [*commands, (f"{_program()} status -c {self._config}", "how fresh each stream is")]
 
     # --- what the acts share ----------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class Play:
     async def _roll_out(self) -> None:
         """Deployments change too, save those whose rows are going to be spoiled: an event would mend them."""
         for replicas in itertools.cycle(range(1, 10)):
-            keys = self._simulator.collection("apps", "deployments").current.keys[len(SPOILED) :]
+            keys = self._simulator.collection("apps", "deployments").current.keys[len(SPOILING) :]
             namespace, _, name = self._workload.random.choice(keys).partition("/")
             self._simulator.patch("apps", "deployments", namespace, name, {"spec": {"replicas": replicas}})
             await asyncio.sleep(1 / ROLLOUTS)
@@ -373,3 +374,9 @@ class Play:
             if reading is not None and reached(reading):
                 return reading
         raise SyncdError(f"the daemon was not where it should be after {seconds:.0f} s; see its log")
+
+
+def _program() -> str:
+    """The command as it was called, so that what is shown can be copied."""
+    called = sys.argv[0]
+    return called if Path(called).name == "syncd" else "syncd"

@@ -18,7 +18,7 @@ QUESTIONS = (
         "Which teams ask for the most CPU?",
         """\
 SELECT labels ->> '$.team' AS team, count(DISTINCT object_key) AS pods,
-       sum(rtrim(c.value ->> '$.resources.requests.cpu', 'm')) / 1000.0 AS cpu
+       sum(rtrim(c.value ->> '$.resources.requests.cpu', 'm')) / 1e3 AS cpu
 FROM syncd_objects, json_each(object, '$.spec.containers') AS c
 WHERE kind = 'Pod' GROUP BY team ORDER BY cpu DESC LIMIT 4""",
     ),

@@ -72,13 +72,18 @@ class Stage:
         """Something by the way."""
         self._print(self._indented(Text(text, "dim")))
 
-    def code(self, text: str, *, dim: bool = False) -> None:
-        """SQL, or a command's output, as it is."""
-        if dim or not self._console.is_terminal:
-            self._print(self._indented(Text(text, "dim" if dim else "", no_wrap=False)))
-        else:
+    def code(self, text: str) -> None:
+        """SQL."""
+        if self._console.is_terminal:
             look = Syntax(text, "sql", theme="ansi_dark", background_color="default", word_wrap=True)
             self._print(self._indented(look))
+        else:
+            self._print(self._indented(Text(text)))
+
+    def output(self, text: str) -> None:
+        """What a command printed, its long lines cut."""
+        lines = "\n".join(line.rstrip() for line in text.splitlines())
+        self._print(self._indented(Text(lines, no_wrap=True, overflow="ellipsis")))
 
     def answer(self, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """The answer to a query."""
@@ -92,7 +97,8 @@ class Stage:
     def commands(self, pairs: Iterable[tuple[str, str]]) -> None:
         """What to try, and what it does."""
         for command, meaning in pairs:
-            self._print(self._indented(Text.assemble((command, "bold"), ("   # " + meaning, "dim"))))
+            comment = f"   # {meaning}" if meaning else ""
+            self._print(self._indented(Text.assemble((command, "bold"), (comment, "dim"))))
 
     def _indented(self, what: RenderableType) -> RenderableType:
         return Padding(what, (0, 0, 0, 3))

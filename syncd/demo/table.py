@@ -30,7 +30,6 @@ SPOILING = (
     "  deletion_timestamp, owner_uid, first_seen_at, committed_at, labels, annotations, object\n"
     "  FROM syncd_objects WHERE name = ? AND kind = 'Deployment'",
 )
-SPOILED = ("deleted", "set back", "invented")
 
 
 class Table:
