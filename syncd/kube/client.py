@@ -119,18 +119,21 @@ class KubeClient:
             monotonic=monotonic,
         )
         login = connection.credentials.login
-        runner = None
-        if isinstance(login, Exec):
-            runner = ExecLogin(
-                login,
-                request=lambda: plugin.request(login, connection),
-                present=self._transport.present,
-                on_problem=self._warn,
-                timeout=timing.login,
-                monotonic=monotonic,
-                wall=wall,
-            )
+        runner = self._runner(login, timing, monotonic, wall) if isinstance(login, Exec) else None
         self._authenticator = Authenticator(login, runner, monotonic=monotonic)
+
+    def _runner(
+        self, login: Exec, timing: Timing, monotonic: Callable[[], float], wall: Callable[[], float]
+    ) -> ExecLogin:
+        return ExecLogin(
+            login,
+            request=lambda: plugin.request(login, self.connection),
+            present=self._transport.present,
+            on_problem=self._warn,
+            timeout=timing.login,
+            monotonic=monotonic,
+            wall=wall,
+        )
 
     async def __aenter__(self) -> KubeClient:
         self._transport.open()

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from syncd.core.errors import ConfigError, LoginFailed
@@ -65,7 +65,6 @@ class ExecLogin:
         present: called with each run's certificate, None for none, before its proof is used.
         on_problem: told when a credential could not be replaced early.
         timeout: seconds a run may take.
-        environ: what the command inherits; the process's environment when None.
         wall, monotonic: seconds.
     """
 
@@ -77,7 +76,6 @@ class ExecLogin:
         present: Callable[[ClientCertificate | None], Awaitable[None]],
         on_problem: Callable[[str], None],
         timeout: float,
-        environ: Mapping[str, str] | None = None,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,7 +84,6 @@ class ExecLogin:
         self._present = present
         self._on_problem = on_problem
         self._timeout = timeout
-        self._environ = os.environ if environ is None else environ
         self._wall = wall
         self._monotonic = monotonic
         self._kept: _Kept | None = None
@@ -194,10 +191,10 @@ class ExecLogin:
 
     async def _ask(self) -> Issued:
         plugin = self._plugin
-        path = shutil.which(plugin.command, path=self._environ.get("PATH"))
+        path = shutil.which(plugin.command, path=os.environ.get("PATH"))
         if path is None:
             raise LoginFailed(missing(plugin))
-        environ = {**self._environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": self._request()}
+        environ = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": self._request()}
         try:
             ended = await run((path, *plugin.args), environ, timeout=self._timeout)
         except OSError as exc:

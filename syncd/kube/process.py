@@ -110,7 +110,8 @@ async def _end(transport: asyncio.SubprocessTransport, child: _Child) -> None:
                 os.killpg(transport.get_pid(), signal.SIGKILL)  # its session's leader leads its group
             await asyncio.wait((child.exited,), timeout=_REAP_SECONDS)
     finally:
-        transport.close()
+        with contextlib.suppress(PermissionError):  # it kills too, and the child may be another user by now
+            transport.close()
 
 
 def _settle(future: asyncio.Future[None]) -> None:

@@ -201,11 +201,12 @@ class Transport:
         connection = replace(self._connection, credentials=Credentials(credentials.login, certificate))
         fresh = Pools(connection, self._timeout, tls_context(connection))
         self._connection = connection
-        old = {*self._retired, *([self._current] if self._current else [])}
-        self._retired.clear()
-        self._current = fresh if self._current else None
-        for each in old:
-            await each.aclose()
+        if self._current is None:
+            return
+        self._replace(self._current, fresh)
+        for old in list(self._retired):
+            await old.aclose()
+            self._retired.discard(old)
 
     async def aclose(self) -> None:
         """Closes every connection, in use or not."""
