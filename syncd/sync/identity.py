@@ -45,6 +45,12 @@ class Identity:
                     raise FenceLost("another cluster answers")
                 return
 
+    async def stop(self) -> None:
+        """Gives up a question that nobody waits for any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
     async def follow_version(self) -> None:
         """Notices an upgrade. While it rolls through several servers they answer differently, so a new
         version counts when it was answered twice running: every document is compared again because of it.

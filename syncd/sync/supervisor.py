@@ -83,6 +83,7 @@ class Supervisor:
         self._changed = asyncio.Event()
         self._eager_until = float("-inf")
         self._applied: tuple[Discovery, World] | None = None
+        self._kept = False  # something unwanted is there still, for it may come back
         seen = ClusterSeen(settings.name, "", api.server, "", settings.labels)
         self._identity = Identity(api, mirror, shared.log, seen)
         self._definitions = Definitions(
@@ -121,6 +122,7 @@ class Supervisor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._identity.stop()
 
     async def _supervise(self) -> None:
         shared, attempt = self._shared, 0
@@ -196,14 +198,16 @@ class Supervisor:
         wanted = plan(settings.name, (settings.entries, settings.exclude), discovery, world, settings.knobs)
         self._tell(wanted)
         known = {stream.identity: stream for stream in await self._mirror.streams(settings.name)}
-        await self._drop(wanted, known, discovery)
+        self._applied = None  # what fails in between is done again
+        self._kept = await self._drop(wanted, known, discovery)
         if changed:
             self._start(wanted)
         self._applied = (discovery, world)
 
     def _unsettled(self) -> bool:
         """Whether something that is gone may turn out to be gone for good."""
-        return any(running.reflector.progress.state is State.PARKED for running in self.running.values())
+        parked = (running.reflector.progress.state is State.PARKED for running in self.running.values())
+        return self._kept or any(parked)
 
     def _tell(self, wanted: Plan) -> None:
         problems = tuple(problem.message for problem in wanted.problems)
@@ -214,10 +218,11 @@ class Supervisor:
 
     async def _drop(
         self, wanted: Plan, known: Mapping[StreamIdentity, KnownStream], discovery: Discovery
-    ) -> None:
+    ) -> bool:
         """Lets go of what is no longer wanted: rows of a type that is gone for good, or that the
-        configuration no longer asks for. What merely cannot be had is parked with its rows.
+        configuration no longer asks for. What merely cannot be had is parked with its rows, and True.
         """
+        kept = False
         served = {(resource.group, resource.name) for resource in discovery.resources}
         for identity in {**known, **dict.fromkeys(self.running)}:
             if identity in wanted.streams:
@@ -228,11 +233,13 @@ class Supervisor:
                 await self._retire(identity, known.get(identity), Cause.DESELECTED)
             elif await type_removed(self._api, type_, discovery):
                 await self._retire(identity, known.get(identity), Cause.TYPE_REMOVED)
-            elif identity not in self.running and identity in known:
-                reason = (
-                    f"{'.'.join(filter(None, reversed(type_)))} is not served at present; its rows are kept"
-                )
-                await self._mirror.mark_stream(known[identity].stream_id, State.PARKED, reason)
+            else:
+                kept = True
+                if identity not in self.running and known[identity].state is not State.PARKED:
+                    name = ".".join(filter(None, reversed(type_)))
+                    reason = f"{name} is not served at present; its rows are kept"
+                    await self._mirror.mark_stream(known[identity].stream_id, State.PARKED, reason)
+        return kept
 
     async def _take_over(
         self, identity: StreamIdentity, wanted: Plan, known: Mapping[StreamIdentity, KnownStream]
@@ -250,8 +257,10 @@ class Supervisor:
             running.task.cancel()
             await asyncio.gather(running.task, return_exceptions=True)
             self._shared.metrics.forget(running.reflector.stream)
-        if stream is not None:
-            rows = await self._mirror.retire(stream.stream_id, cause=cause)
+        opened = running.reflector.row if running is not None else None  # since the streams were read
+        stream_id = stream.stream_id if stream is not None else opened.stream_id if opened else None
+        if stream_id is not None:
+            rows = await self._mirror.retire(stream_id, cause=cause)
             self._shared.log.info(
                 "stream retired", cluster=identity[0], resource=identity[2], cause=cause.value, rows=rows
             )
