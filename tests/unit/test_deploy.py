@@ -318,6 +318,13 @@ def test_the_validation_refuses_a_key_that_there_is_not() -> None:
         validate([broken])
 
 
+def test_the_account_is_what_syncd_rbac_says_of_the_configuration() -> None:
+    command = ["rbac", "--offline", "--no-create-namespace", "-c", str(BASE / "syncd.yaml")]
+    said = CliRunner().invoke(app, command)
+    assert said.exit_code == 0, said.output
+    assert (BASE / "rbac.yaml").read_text() == said.stdout
+
+
 @pytest.mark.kubectl
 @pytest.mark.parametrize("directory", [BASE, POSTGRESQL], ids=["base", "postgresql"])
 def test_what_kustomize_makes_is_kubernetes(directory: Path) -> None:
