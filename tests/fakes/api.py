@@ -172,6 +172,9 @@ class FakeApi:
         if answer is not None:
             watch.push(answer)
             watch.push(_END)
+        elif request.initial_events:
+            watch.push(b"".join(line("ADDED", value) for value in self.objects.values()))
+            watch.push(bookmark(self.rv, ends_initial=True))
         elif since < self.floor and self.expired_in_stream:
             watch.push(failed(410, "Expired"))
             watch.push(_END)

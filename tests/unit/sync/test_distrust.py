@@ -9,7 +9,7 @@ import pytest
 
 from fakes.api import gone
 from fakes.bench import Bench
-from fakes.value import pod
+from fakes.value import page, pod
 from syncd.core.errors import ConnectionLost, Forbidden, ServerError, SyncdError
 from syncd.core.resource import State
 
@@ -76,8 +76,6 @@ async def test_a_list_that_would_delete_most_is_asked_for_twice(bench: Bench) ->
 
 
 async def test_a_list_that_is_empty_by_mistake_deletes_nothing(bench: Bench) -> None:
-    from fakes.value import page
-
     await filled(bench, 120)
     await bench.stop()
     bench.api.put("q")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fakes.bench import Bench
-from fakes.value import compact, item, pod
+from fakes.value import compact, item, page, pod
 from syncd.core.errors import Forbidden
 from syncd.core.resource import State
 from syncd.sync.reconcile import Order, Reconcile
@@ -294,6 +294,49 @@ async def test_the_last_event_of_a_burst_is_not_drift_when_the_watch_ends(bench:
     bench.api.bookmark_at_once = True
     report = await bench.reconcile()
     assert (report.drift, report.error) == (0, "")
+
+
+# --- quarantine ---------------------------------------------------------------------------------------
+
+REFUSE = (
+    "CREATE TRIGGER refuse BEFORE INSERT ON syncd_objects WHEN NEW.object LIKE '%poison%'"
+    " BEGIN SELECT RAISE(ABORT, 'refused'); END"
+)
+COUNT = "SELECT object_key, resource_version FROM syncd_quarantine"
+
+
+async def test_what_the_database_refused_counts_as_present_and_is_tried_again(bench: Bench) -> None:
+    """50: the others are applied, the version advances."""
+    await bench.spoil(REFUSE)
+    await filled(bench)
+    bench.api.put("bad", text="poison")
+    bench.api.put("good")
+    await bench.until(lambda: "default/good" in bench.table())
+    await bench.reached()
+    assert bench.look(COUNT) == [("default/bad", "107")]
+    report = await bench.reconcile()
+    assert (report.drift, report.error) == (0, "")
+    assert bench.look(COUNT) == [("default/bad", "107")]
+    await bench.spoil("DROP TRIGGER refuse")
+    report = await bench.reconcile()
+    assert (report.drift, report.error) == (0, "")
+    assert bench.look(COUNT) == []
+    await bench.level()
+
+
+async def test_an_older_content_does_not_take_the_place_of_what_was_refused(bench: Bench) -> None:
+    await filled(bench, 1)
+    older = page(bench.api.rv, list(bench.api.objects.values()))
+    await bench.spoil(REFUSE)
+    bench.api.gate = asyncio.Event()
+    bench.api.list_answers.append(older)
+    running = asyncio.create_task(bench.reconcile())
+    bench.api.put("p0", text="poison")
+    await bench.until(lambda: bench.look(COUNT) == [("default/p0", "102")])
+    bench.api.gate.set()
+    report = await running
+    assert (report.drift, report.repaired, report.error) == (0, 0, "")
+    assert bench.look(COUNT) == [("default/p0", "102")]
 
 
 def test_items_of_the_fakes_are_what_the_mirror_stores() -> None:

@@ -1,0 +1,65 @@
+"""A type is gone only where everything that could deny it answered."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from fakes.cluster import DEFINITIONS_PATH, SERVICES_PATH, FakeCluster
+from fakes.value import PODS, WIDGETS, compact, page
+from syncd.core.errors import ConnectionLost, Forbidden, SyncdError
+from syncd.core.ports import Discovery
+from syncd.sync.removal import type_removed
+
+GONE = ("example.com", "widgets")
+HERE = Discovery((PODS,))
+
+
+async def test_gone() -> None:
+    assert await type_removed(FakeCluster(PODS), GONE, HERE)
+
+
+async def test_its_definition_is_there() -> None:
+    cluster = FakeCluster(PODS, WIDGETS)
+    cluster.definitions.put("widgets.example.com")
+    assert not await type_removed(cluster, GONE, HERE)
+
+
+async def test_another_definition_is_there() -> None:
+    cluster = FakeCluster(PODS)
+    cluster.definitions.put("gadgets.example.com")
+    assert await type_removed(cluster, GONE, HERE)
+
+
+@pytest.mark.parametrize("service", [{"name": "x"}, {}])
+async def test_an_aggregated_api_of_its_group_is_there(service: object) -> None:
+    cluster = FakeCluster(PODS)
+    body = {"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com", "service": service}}
+    cluster.gets[SERVICES_PATH] = deque([page(5, [body])])
+    assert not await type_removed(cluster, GONE, HERE)
+
+
+async def test_a_page_without_items_that_has_a_successor() -> None:
+    cluster = FakeCluster(PODS)
+    cluster.gets[DEFINITIONS_PATH] = deque([page(5, [], "more")])
+    assert not await type_removed(cluster, GONE, HERE)
+
+
+@pytest.mark.parametrize(
+    "discovery", [Discovery((), complete=False), Discovery((), stale=frozenset({("example.com", "v1")}))]
+)
+async def test_discovery_cannot_tell(discovery: Discovery) -> None:
+    assert not await type_removed(FakeCluster(), GONE, discovery)
+
+
+@pytest.mark.parametrize("path", [DEFINITIONS_PATH, SERVICES_PATH])
+@pytest.mark.parametrize(
+    "answer",
+    [Forbidden(403), ConnectionLost("cut"), b"", b"{}", compact({"kind": "Status"}), page("", [])],
+    ids=lambda answer: type(answer).__name__,
+)
+async def test_an_answer_that_is_none(path: str, answer: bytes | SyncdError) -> None:
+    cluster = FakeCluster(PODS)
+    cluster.gets[path] = deque([answer])
+    assert not await type_removed(cluster, GONE, HERE)
