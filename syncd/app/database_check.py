@@ -13,9 +13,10 @@ from syncd.store.database import Database
 from syncd.store.inspection import Inspection, SchemaState
 
 SUBJECT = "database"
-STORED = 1.5
-"""Bytes on disk for a byte of JSON, indexes, labels and the write-ahead log included; measured on simulated
-pods, 1.3 on SQLite."""
+DISK_PER_BYTE = 1.2
+DISK_PER_ROW = 700
+"""Bytes on disk of an object beside its JSON: labels, indexes, free space in pages. 2,000 simulated pods of
+4.3 kB took 11.6 MB on SQLite, and these say 11.7."""
 
 
 async def check_database(config: Config) -> tuple[list[Finding], Inspection | None]:
@@ -72,8 +73,8 @@ def _schema(found: Inspection) -> Finding:
 
 def check_room(found: Inspection, expected: Sequence[Expected]) -> Finding:
     """Whether what is to come has room. What is stored already is not asked for again."""
-    total = round(STORED * sum(each.bytes for each in expected))
     rows = sum(each.rows for each in expected)
+    total = round(DISK_PER_BYTE * sum(each.bytes for each in expected)) + DISK_PER_ROW * rows
     least = "" if all(each.exact for each in expected) else "at least "
     wanted = f"{least}{rows:,} objects, about {size(total)} on disk"
     if found.free_bytes is None:

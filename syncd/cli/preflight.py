@@ -128,7 +128,7 @@ def rbac(
                 accounts.render(each, account, _heading(of, account), create_namespace=create_namespace)
                 for of, each in wanted
             ]
-            typer.echo("---\n".join(texts), nl=False)
+            typer.echo("".join(texts), nl=False)
         if len(wanted) > 1:
             names = ", ".join(of.name for of, _ in wanted)
             typer.echo(
