@@ -68,7 +68,8 @@ def _schema(found: Inspection) -> Finding:
             message = f"its schema is at {found.revision}, made by a newer version of syncd"
             return error(SUBJECT, "schema", message, "upgrade syncd")
         case SchemaState.UNKNOWN:
-            return error(SUBJECT, "schema", "its schema cannot be read", "see the privileges", Kind.UNCHECKED)
+            message = "its schema was not looked at, for lack of privileges"
+            return error(SUBJECT, "schema", message, "mend those first", Kind.UNCHECKED)
 
 
 def check_room(found: Inspection, expected: Sequence[Expected]) -> Finding:

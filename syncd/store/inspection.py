@@ -26,7 +26,7 @@ class SchemaState(StrEnum):
     BEHIND = "behind"
     HEAD = "head"
     AHEAD = "ahead"
-    UNKNOWN = "unknown"  # it cannot be read
+    UNKNOWN = "unknown"  # not looked at: there are obstacles
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,11 @@ async def _postgresql(engine: Engine) -> Inspection:
         exists = await _scalar(
             connection, "SELECT count(*) FROM pg_namespace WHERE nspname = :schema", schema=engine.schema
         )
-    revision, schema = await _schema(engine) if exists else (None, SchemaState.ABSENT)
-    lease, lapsed = await _lease(engine) if schema is SchemaState.HEAD and not obstacles else (None, False)
+    schema: SchemaState = SchemaState.UNKNOWN if exists else SchemaState.ABSENT
+    revision = None
+    if exists and not obstacles:
+        revision, schema = await _schema(engine)
+    lease, lapsed = await _lease(engine) if schema is SchemaState.HEAD else (None, False)
     return Inspection(
         server=f"PostgreSQL {name}",
         supported=version >= POSTGRESQL_FLOOR,

@@ -1,0 +1,343 @@
+"""`syncd check`: what would fail is found before it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+import trustme
+
+from syncd.app import database_check
+from syncd.app.check import Verdict, check_all, verdict
+from syncd.app.cluster_check import AT_A_TIME, Expected
+from syncd.app.database_check import check_room
+from syncd.app.finding import Finding, Kind, Severity, error, ok, warning
+from syncd.simulator.server import SimulatorServer, write_kubeconfig
+from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
+from syncd.store.database import Database
+from syncd.store.inspection import Inspection, SchemaState
+from tests.conftest import DatabasePlace
+from tests.fakes.front import Cluster
+
+
+def about(findings: Sequence[Finding], check: str, subject: str = "") -> list[Finding]:
+    """The findings of one check."""
+    return [each for each in findings if each.check == check and subject in ("", each.subject)]
+
+
+def one(findings: Sequence[Finding], check: str, subject: str = "") -> Finding:
+    (found,) = about(findings, check, subject)
+    return found
+
+
+async def test_all_is_well(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["pods", "nodes"]) as cluster:
+        Workload(cluster.simulator, seed=1).fill(300)
+        plain = await cluster.run("check")
+        machine = await cluster.run("check", "-o", "json")
+        findings, result = await check_all(cluster.config)
+        asked = [request for request in cluster.simulator.requests if request.method != "GET"]
+    assert (plain.code, machine.code, result) == (0, 0, Verdict.FINE)
+    assert plain.out.endswith("0 errors, 0 warnings\n")
+    assert machine.json["verdict"] == "fine"
+    assert [each["check"] for each in machine.json["findings"]] == [each.check for each in findings]
+    assert {each.severity for each in findings} == {Severity.OK}
+    assert "v1.36.2" in one(findings, "reachable").message
+    assert "2 resources in 2 streams" in one(findings, "permissions").message
+    assert not cluster.database.exists(), "a check makes no file"
+    assert {request.resource for request in asked} == {"selfsubjectaccessreviews"}
+
+
+async def test_it_tells_the_rows_and_the_bytes_to_expect(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["pods"]) as cluster:
+        Workload(cluster.simulator, seed=1).fill(300)
+        before, _ = await check_all(cluster.config)
+        cluster.simulator.requests.clear()
+        synced = await cluster.run("sync")
+        after, _ = await check_all(cluster.config)
+        pods = len(cluster.simulator.objects("", "pods"))
+        real = cluster.database.stat().st_size
+    assert synced.code == 0
+    assert f"{pods:,} objects" in one(before, "size").message
+    room = one(before, "room")
+    assert f"{pods:,} objects, about " in room.message
+    told = database_check.DISK_PER_BYTE, database_check.DISK_PER_ROW
+    assert told == (1.2, 700)
+    expected = float(room.message.split("about ")[1].split(" MB")[0]) * 1e6
+    assert 0.5 * real < expected < 2 * real
+    assert one(after, "schema").message.endswith("as this version needs")
+
+
+async def test_a_selector_makes_the_count_a_lower_bound(tmp_path: Path) -> None:
+    entry = {"name": "pods", "label_selector": "app"}
+    async with Cluster(tmp_path, [entry]) as cluster:
+        for index in range(60):
+            metadata = {"name": f"p{index:02}", "namespace": "default", "labels": {"app": "x"}}
+            cluster.simulator.create("", "pods", {"metadata": metadata})
+        findings, _ = await check_all(cluster.config)
+    assert "at least 50 objects" in one(findings, "size").message
+
+
+async def test_a_selector_that_the_server_refuses_would_fail(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, [{"name": "pods", "field_selector": "spec.nonsense=x"}, "nodes"]) as cluster:
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    found = one(findings, "list")
+    assert "spec.nonsense" in found.message
+    assert '"pods" (resources[0])' in found.next_step
+
+
+async def test_a_refused_login_would_fail(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.simulator.access.know("another")
+        output = await cluster.run("check", "-o", "json")
+    assert output.code == 3
+    (found,) = [each for each in output.json["findings"] if each["severity"] == "error"]
+    assert found["check"] == "login"
+    assert "401" in found["message"]
+
+
+async def test_a_cluster_that_does_not_answer_is_not_checked_and_the_other_is(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        away = tmp_path / "away"
+        write_kubeconfig(away, f"http://127.0.0.1:{port}")
+        clusters = [
+            {"name": "away", "kubeconfig": str(away)},
+            {"name": "c", "kubeconfig": str(cluster.kubeconfig)},
+        ]
+        cluster.configure(clusters=clusters)
+        output = await cluster.run("check", "-o", "json")
+        findings, _ = await check_all(cluster.config)
+    assert output.code == 1
+    assert output.json["verdict"] == "unchecked"
+    assert one(findings, "reachable", "away").kind is Kind.UNCHECKED
+    assert one(findings, "permissions", "c").severity is Severity.OK
+
+
+async def test_a_kubeconfig_that_is_not_there_is_the_configurations_fault(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.configure(clusters=[{"name": "c", "kubeconfig": str(tmp_path / "nowhere")}])
+        output = await cluster.run("check", "-o", "json")
+        cluster.file.write_text("clusters: {}")
+        broken = await cluster.run("check", "-o", "json")
+    assert output.code == 2
+    assert "nowhere" in output.out
+    assert broken.code == 2
+    assert broken.out == ""
+
+
+async def test_what_the_entries_do_not_get_is_a_warning_and_nothing_at_all_an_error(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["pods", "gizmos"]) as cluster:
+        some, fine = await check_all(cluster.config)
+        cluster.configure(resources=["gizmos"])
+        none, fails = await check_all(cluster.config)
+    assert (fine, fails) == (Verdict.FINE, Verdict.FAILS)
+    assert one(some, "selection").severity is Severity.WARNING
+    assert [each.severity for each in about(none, "selection")] == [Severity.WARNING, Severity.ERROR]
+
+
+async def test_reviews_that_are_refused_leave_it_open(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.simulator.faults.answer(500, verb="create", resource="selfsubjectaccessreviews", times=100)
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.UNCHECKED
+    assert (
+        "cannot tell whether it may list pods in all namespaces" in about(findings, "permissions")[0].message
+    )
+
+
+async def test_questions_are_asked_a_few_at_a_time(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["*"]) as cluster:
+        simulator = cluster.simulator
+        simulator.faults.delay(0.02, verb="create", times=1000)
+        checking = asyncio.create_task(check_all(cluster.config))
+        most = 0
+        while not checking.done():
+            most = max(
+                most, sum(request.verb == "create" and not request.status for request in simulator.requests)
+            )
+            await asyncio.sleep(0.002)
+        _, result = checking.result()
+    assert result is Verdict.FINE
+    assert 1 < most <= AT_A_TIME
+
+
+# --- certificates -----------------------------------------------------------------------------------
+
+
+async def test_certificates_are_told_before_they_expire(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    ends = datetime.now(UTC) + timedelta(days=100)
+    server = authority.issue_cert("127.0.0.1", not_after=ends)
+    client = authority.issue_cert("syncd@example.com", not_after=ends + timedelta(days=1))
+    ca, chain, key = tmp_path / "ca.pem", tmp_path / "server.pem", tmp_path / "server.key"
+    authority.cert_pem.write_to_path(str(ca))
+    server.cert_chain_pems[0].write_to_path(str(chain))
+    server.private_key_pem.write_to_path(str(key))
+    client.cert_chain_pems[0].write_to_path(str(tmp_path / "client.pem"))
+    client.private_key_pem.write_to_path(str(tmp_path / "client.key"))
+    cluster = Cluster(tmp_path)
+    async with SimulatorServer(Simulator(), certificate=chain, key=key) as served:
+        user = {
+            "client-certificate": str(tmp_path / "client.pem"),
+            "client-key": str(tmp_path / "client.key"),
+        }
+        write_kubeconfig(cluster.kubeconfig, served.url, ca=ca)
+        document = json.loads(cluster.kubeconfig.read_text())
+        document["users"][0]["user"] = user
+        cluster.kubeconfig.write_text(json.dumps(document))
+        cluster.configure()
+        now, fine = await check_all(cluster.config)
+        soon, still = await check_all(cluster.config, ends - timedelta(days=5, minutes=1))
+        late, fails = await check_all(cluster.config, ends + timedelta(minutes=1))
+    assert (fine, still, fails) == (Verdict.FINE, Verdict.FINE, Verdict.FAILS)
+    assert [each.severity for each in about(now, "certificate")] == [Severity.OK] * 2
+    assert [each.severity for each in about(soon, "certificate")] == [Severity.WARNING] * 2
+    first, second = about(late, "certificate")
+    assert (first.severity, second.severity) == (Severity.WARNING, Severity.ERROR)
+    assert "the server's certificate expired on" in second.message
+    assert "client certificate expires" in first.message
+
+
+# --- the database -----------------------------------------------------------------------------------
+
+
+async def test_a_database_is_inspected_before_during_and_after(place: DatabasePlace) -> None:
+    database = Database(place.url, place.schema)
+    try:
+        fresh = await database.inspect()
+        await database.migrate()
+        made = await database.inspect()
+        lease = database.lease("host", 7, "1.0")
+        await lease.acquire()
+        held = await database.inspect()
+        await lease.release()
+    finally:
+        await database.close()
+    assert (fresh.schema, made.schema) == (SchemaState.ABSENT, SchemaState.HEAD)
+    assert fresh.supported
+    assert fresh.obstacles == made.obstacles == ()
+    assert made.revision == made.needed
+    assert made.used_bytes > 0
+    assert (fresh.free_bytes is None) == (place.dialect == "postgresql")
+    assert held.lease is not None
+    assert (held.lease.host, held.lease.pid, held.lapsed) == ("host", 7, False)
+
+
+async def test_a_schema_from_the_future_would_fail(place: DatabasePlace, tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.configure(database={"url": place.url, "schema": place.schema})
+        database = Database(place.url, place.schema)
+        try:
+            await database.migrate()
+            async with database.engine.writing() as connection:
+                await connection.exec_driver_sql("UPDATE syncd_migrations SET version_num = '9999'")
+        finally:
+            await database.close()
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert one(findings, "schema").next_step == "upgrade syncd"
+
+
+async def test_a_directory_that_is_not_there_would_fail(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.configure(database={"url": f"sqlite:///{tmp_path}/not/there/mirror.db"})
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert one(findings, "privileges").next_step == f"mkdir -p {tmp_path}/not/there"
+    assert not (tmp_path / "not").exists()
+
+
+async def test_a_file_that_may_not_be_written_would_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mirror.db"
+    path.touch()
+    # Modes bind nobody who is root, as tests often are.
+    monkeypatch.setattr("syncd.store.inspection.os.access", lambda place, mode: place != path)
+    database = Database(f"sqlite:///{path}")
+    try:
+        found = await database.inspect()
+    finally:
+        await database.close()
+    assert [obstacle for obstacle, _ in found.obstacles] == [f"{path} is not writable"]
+    assert found.schema is SchemaState.UNKNOWN
+
+
+async def test_what_is_no_database_is_said(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.database.write_bytes(b"no database at all, and longer than a header would be" * 20)
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.UNCHECKED
+    assert "mirror.db" in one(findings, "reachable", "database").message
+
+
+@pytest.mark.postgres
+async def test_the_privileges_that_an_account_lacks_are_named(postgres_place: DatabasePlace) -> None:
+    place = postgres_place
+    role = f"weak_{place.schema}"
+    owner = Database(place.url, place.schema)
+    with psycopg.connect(place.url, autocommit=True) as admin:
+        admin.execute(f'CREATE ROLE "{role}" LOGIN')
+        (name,) = admin.execute("SELECT current_database()").fetchone() or ("",)
+        try:
+            admin.execute(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
+            as_role = f"{place.url}&options=-c%20role%3D{role}"
+            database = Database(as_role, place.schema)
+            try:
+                no_schema = await database.inspect()
+                await owner.migrate()
+                no_right = await database.inspect()
+                admin.execute(f'GRANT USAGE, CREATE ON SCHEMA "{place.schema}" TO "{role}"')
+                admin.execute(f'GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA "{place.schema}" TO "{role}"')
+                admin.execute(f'GRANT TEMPORARY ON DATABASE "{name}" TO "{role}"')
+                half = await database.inspect()
+            finally:
+                await database.close()
+        finally:
+            await owner.close()
+            admin.execute(f'GRANT TEMPORARY ON DATABASE "{name}" TO PUBLIC')
+            admin.execute(f'DROP OWNED BY "{role}"')
+            admin.execute(f'DROP ROLE "{role}"')
+    steps = [step for _, step in no_schema.obstacles]
+    assert f'GRANT TEMPORARY ON DATABASE "{name}" TO "{role}"' in steps
+    assert f'CREATE SCHEMA "{place.schema}" AUTHORIZATION "{role}"' in steps
+    steps = [step for _, step in no_right.obstacles]
+    assert f'GRANT USAGE ON SCHEMA "{place.schema}" TO "{role}"' in steps
+    assert f'GRANT CREATE ON SCHEMA "{place.schema}" TO "{role}"' in steps
+    assert no_right.schema is SchemaState.UNKNOWN
+    steps = [step for _, step in half.obstacles]
+    assert f'GRANT UPDATE, DELETE ON "{place.schema}".syncd_objects TO "{role}"' in steps
+    assert all(step.startswith("GRANT UPDATE, DELETE ON") for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("free", "severity"),
+    [(10_000, Severity.ERROR), (150_000, Severity.WARNING), (1_000_000, Severity.OK), (None, Severity.OK)],
+)
+def test_room_is_measured_against_what_is_to_come(free: int | None, severity: Severity) -> None:
+    inspection = Inspection(
+        "SQLite", True, "", (), SchemaState.HEAD, "1", "1", free_bytes=free, used_bytes=41_000
+    )
+    # 50 × 700 + 80,000 × 1.2 = 131,000 on disk, of which 41,000 are there
+    found = check_room(inspection, [Expected(50, 80_000), Expected(0, 0, exact=False)])
+    assert found.severity is severity
+    assert found.message.startswith("at least 50 objects, about 131 kB on disk")
+
+
+def test_the_verdict_weighs_the_configuration_first() -> None:
+    fails, unchecked = error("c", "x", "", ""), error("c", "x", "", "", Kind.UNCHECKED)
+    config = error("c", "x", "", "", Kind.CONFIG)
+    assert verdict([ok("c", "x", ""), warning("c", "x", "", "")]) is Verdict.FINE
+    assert verdict([unchecked]) is Verdict.UNCHECKED
+    assert verdict([unchecked, fails]) is Verdict.FAILS
+    assert verdict([unchecked, fails, config]) is Verdict.CONFIG
