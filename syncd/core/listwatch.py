@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from syncd.core.change import Change, Delete, KeyRange, Reached, Upsert
-from syncd.core.document import Item, Transform
+from syncd.core.document import Head, Item, Transform
 from syncd.core.errors import ProtocolError
 from syncd.core.frames import EventType, Frame, Page
 from syncd.core.ports import ListRequest
@@ -61,12 +61,13 @@ State = Listing | Listed | Watching
 class SnapshotPage:
     """The complete truth about a range of keys at one version (mirror.md §4).
 
-    `ordered` is False where the page's keys did not follow the byte order: its range says nothing then.
+    `items` are heads where whole objects were not asked for. `ordered` is False where the page's keys did
+    not follow the byte order: its range says nothing then.
     """
 
     resource_version: str
     range: KeyRange
-    items: tuple[Item, ...]
+    items: tuple[Item | Head, ...]
     first: bool
     last: bool
     ordered: bool
@@ -99,8 +100,11 @@ class ListWatch:
             raise ProtocolError(f"no page is due while {self.state}")
         return ListRequest(limit=self.limit, continue_token=self.state.continue_token)
 
-    def page_received(self, page: Page) -> SnapshotPage:
+    def page_received(self, page: Page, *, whole: bool = True) -> SnapshotPage:
         """A complete page of a 200 answer.
+
+        Args:
+            whole: open the objects wholly; heads are enough where most will equal their rows.
 
         Raises:
             ProtocolError: no list is under way, or the page is of another version than page one.
@@ -111,7 +115,8 @@ class ListWatch:
         version = state.resource_version or page.resource_version
         if page.resource_version != version:
             raise ProtocolError(f"a page at {page.resource_version} in a list at {version}")
-        items = tuple(self._transform(raw) for raw in page.items)
+        opened = self._transform if whole else self._transform.head
+        items = tuple(opened(raw) for raw in page.items)
         last_key, ordered = _advance(state.last_key, items)
         last = page.continue_token is None
         # A page without items still has a range: the lower bound is carried, never reset. Before any
@@ -221,7 +226,7 @@ class ListWatch:
         return (Reached(version, bookmark=True),)
 
 
-def _advance(last_key: str | None, items: tuple[Item, ...]) -> tuple[str | None, bool]:
+def _advance(last_key: str | None, items: tuple[Item | Head, ...]) -> tuple[str | None, bool]:
     """The last key after a page, and whether all keys rose in byte order from the one before."""
     ordered = True
     previous = last_key.encode() if last_key is not None else None

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from syncd.core.change import DriftKind, RowVersion, Tombstone
-from syncd.core.document import Item, same_content
+from syncd.core.document import Head, Item, same_content
 from syncd.core.resource import compare_versions
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one page and the rows of its range disagree on.
+    """What one page and the rows of its range disagree on. Objects are heads where the page gave heads.
 
     Attributes:
         missing: objects without a row.
@@ -27,28 +27,28 @@ class Difference:
         equal: how many agree.
     """
 
-    missing: tuple[Item, ...]
-    stale: tuple[tuple[Item, RowVersion], ...]
-    altered: tuple[tuple[Item, RowVersion], ...]
-    retry: tuple[Item, ...]
+    missing: tuple[Item | Head, ...]
+    stale: tuple[tuple[Item | Head, RowVersion], ...]
+    altered: tuple[tuple[Item | Head, RowVersion], ...]
+    retry: tuple[Item | Head, ...]
     gone: tuple[RowVersion, ...]
     equal: int
 
     @property
-    def upserts(self) -> list[Item]:
+    def upserts(self) -> list[Item | Head]:
         """What a snapshot writes. What is quarantined counts as present and is left to reconciles."""
         return [*self.missing, *(item for item, _ in self.stale), *(item for item, _ in self.altered)]
 
 
-def difference(items: Iterable[Item], rows: Sequence[RowVersion]) -> Difference:
+def difference(items: Iterable[Item | Head], rows: Sequence[RowVersion]) -> Difference:
     """Compares the items of a page with the rows of its range. Content is compared where the rows carry
-    their documents.
+    their documents and the page its whole objects.
     """
     by_key = {row.key: row for row in rows}
-    missing: list[Item] = []
-    stale: list[tuple[Item, RowVersion]] = []
-    altered: list[tuple[Item, RowVersion]] = []
-    retry: list[Item] = []
+    missing: list[Item | Head] = []
+    stale: list[tuple[Item | Head, RowVersion]] = []
+    altered: list[tuple[Item | Head, RowVersion]] = []
+    retry: list[Item | Head] = []
     equal = 0
     for item in items:
         row = by_key.pop(item.key, None)
@@ -58,7 +58,7 @@ def difference(items: Iterable[Item], rows: Sequence[RowVersion]) -> Difference:
             stale.append((item, row))
         elif row.quarantined:
             retry.append(item)
-        elif row.document is not None and not same_content(row.document, item.document):
+        elif isinstance(item, Item) and row.document and not same_content(row.document, item.document):
             altered.append((item, row))
         else:
             equal += 1
@@ -89,7 +89,7 @@ class DeletionGuard:
 
 
 def judge(
-    item: Item | None,
+    item: Item | Head | None,
     row: RowVersion | None,
     tombstone: Tombstone | None,
     versions: tuple[str, str],
@@ -115,7 +115,7 @@ def judge(
         return DriftKind.MISSING
     if (row.uid, row.resource_version) != (item.uid, item.resource_version):
         return DriftKind.STALE
-    if row.document is not None and not same_content(row.document, item.document):
+    if isinstance(item, Item) and row.document and not same_content(row.document, item.document):
         return DriftKind.ALTERED
     return None
 

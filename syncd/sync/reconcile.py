@@ -120,7 +120,9 @@ class Reconcile:
         ordered = reflector.settings.ranges and not reflector.writer.row.unordered
         seen: set[str] | None = None if ordered else set()
         lister = ListWatch(reflector.settings.transform, limit=reflector.settings.page_size)
-        async with aclosing(pages(self._environment, reflector.stream, lister)) as source:
+        async with aclosing(
+            pages(self._environment, reflector.stream, lister, whole=self._order.deep)
+        ) as source:
             async for page in source:
                 if page.first:
                     self.report.list_version = page.resource_version
@@ -143,8 +145,8 @@ class Reconcile:
             keys = [item.key for item in page.items]
             seen.update(keys)
         found = difference(page.items, await self._rows(keys))
-        for item in (*found.upserts, *found.retry):
-            self._hold(item.key, item)
+        for listed in (*found.upserts, *found.retry):
+            self._hold(listed.key, self._reflector.settings.transform.whole(listed))
         gone = found.gone
         if seen is not None:
             rows = await self._rows(KeyRange()) if page.last else []

@@ -327,7 +327,7 @@ class Reflector:
         """
         lister = ListWatch(self.settings.transform, limit=self.settings.page_size)
         later: list[Message] = []
-        async with aclosing(pages(self._environment, self.stream, lister)) as source:
+        async with aclosing(pages(self._environment, self.stream, lister, whole=snapshot.whole)) as source:
             page = await anext(source)
             snapshot.check_rollback(page.resource_version)
             reached = page.resource_version

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
-from syncd.core.document import Item
+from syncd.core.document import Head, Item
 from syncd.core.errors import ConnectionLost, Expired, Invalid, ServerError, TooManyRequests
 from syncd.core.frames import parse_page
 from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
@@ -41,22 +41,30 @@ class Unordered(Exception):
 
 
 async def pages(
-    environment: Environment, stream: Stream, machine: ListWatch
+    environment: Environment, stream: Stream, machine: ListWatch, *, whole: bool
 ) -> AsyncGenerator[SnapshotPage, None]:
-    """The pages of one consistent list, the next one fetched ahead; the last has `last` set.
+    """The pages of one consistent list, the next one fetched and opened ahead; the last has `last` set.
+
+    Args:
+        whole: open the objects wholly; with False the pages hold heads.
 
     Raises:
         ApiError, ConnectionLost: after some tries of the same page.
         ProtocolError: the body is not a page of this list.
     """
-    fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+
+    async def following() -> SnapshotPage:
+        page = machine.page_received(parse_page(await _fetch(environment, stream, machine)), whole=whole)
+        if page.size > PAGE_BYTES and machine.limit is not None:
+            machine.limit = max(MIN_LIMIT, machine.limit // 2)
+        return page
+
+    fetch = asyncio.ensure_future(following())
     try:
         while True:
-            page = machine.page_received(parse_page(await fetch))
-            if page.size > PAGE_BYTES and machine.limit is not None:
-                machine.limit = max(MIN_LIMIT, machine.limit // 2)
+            page = await fetch
             if not page.last:
-                fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+                fetch = asyncio.ensure_future(following())
             yield page
             if page.last:
                 return
@@ -126,6 +134,11 @@ class Snapshot:
         ranges = self._settings.ranges and not self._writer.row.unordered
         self._seen = None if ranges else set()
 
+    @property
+    def whole(self) -> bool:
+        """Whether its pages need whole objects: all are written, or their content is compared."""
+        return self._fresh or self._content
+
     async def run(self) -> str:
         """Lists, writes, checkpoints, with the stream stopped; the version it stands at.
 
@@ -162,7 +175,7 @@ class Snapshot:
         await self._writer.commit(Batch(marks=Marks(unordered=True)))
 
     async def _list(self, machine: ListWatch) -> str:
-        async with aclosing(pages(self._environment, self._stream, machine)) as source:
+        async with aclosing(pages(self._environment, self._stream, machine, whole=self.whole)) as source:
             async for page in source:
                 if page.first:
                     self.check_rollback(page.resource_version)
@@ -206,9 +219,10 @@ class Snapshot:
         if gone and not self._guard.allows(len(gone)):
             raise Unconfirmed
         if beside is None:
+            self._check_order(found)
             self._report_newer(page, found, gone)
         batch = Batch(
-            upserts=upserts,
+            upserts=[self._settings.transform.whole(listed) for listed in upserts],
             deletes=[Deletion(row.key, row.uid, page.resource_version, self._cause) for row in gone],
             guarded=False,
             fresh=fresh,
@@ -244,7 +258,7 @@ class Snapshot:
 
     async def _older(
         self, found: Difference, gone: list[RowVersion], versions: tuple[str, str]
-    ) -> tuple[list[Item], list[RowVersion]]:
+    ) -> tuple[list[Item | Head], list[RowVersion]]:
         """Of what differs, only what the watch has not made newer than the list."""
         store, writer = self._environment.store, self._writer
         keys = [item.key for item in found.missing]
@@ -254,6 +268,22 @@ class Snapshot:
         changed = (*found.stale, *found.altered)
         upserts += [item for item, row in changed if judge(item, row, None, versions)]
         return upserts, [row for row in gone if judge(None, row, None, versions)]
+
+    def _check_order(self, found: Difference) -> None:
+        """What has one name only ever rises in version: an item below its row says that the cluster went
+        back, and then documents may differ under equal versions too. A new epoch compares them.
+
+        Raises:
+            RolledBack: so it did, since the checkpoint.
+        """
+        if self._writer.row.resource_version is None:
+            return  # distrusted already
+        for item, row in found.stale:
+            if not row.quarantined and compare_versions(item.resource_version, row.resource_version) == -1:
+                raise RolledBack(
+                    f"{row.key} is at {item.resource_version} in the cluster, behind its row at "
+                    f"{row.resource_version}"
+                )
 
     def _report_newer(self, page: SnapshotPage, found: Difference, gone: list[RowVersion]) -> None:
         """Rows above the list are a sign of a rollback that went unnoticed; they are overwritten."""
