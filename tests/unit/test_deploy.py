@@ -127,6 +127,26 @@ def test_the_environment_file_is_one(unit: Unit) -> None:
         assert line.startswith("# ") or re.fullmatch(r"#?[A-Z_]+=\S*", line), line
 
 
+def test_the_install_steps_put_things_where_the_unit_looks(unit: Unit) -> None:
+    page = (ROOT / "docs/install.md").read_text()
+    [steps] = [
+        block for block in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) if "systemctl" in block
+    ]
+    installed = [shlex.split(line)[2:] for line in steps.splitlines() if line.startswith("sudo install")]
+    placed = {each[-1]: each[-2] for each in installed if "-d" not in each}
+    service = unit["Service"]
+    assert placed[service["EnvironmentFile"].removeprefix("-")] == "deploy/systemd/syncd.env"
+    assert placed["/etc/systemd/system/syncd.service"] == "deploy/systemd/syncd.service"
+    assert placed["/etc/sysusers.d/syncd.conf"] == "deploy/systemd/sysusers.conf"
+    _, _, *options = shlex.split(service["ExecStart"])
+    assert options == ["--config", "/etc/syncd/syncd.yaml"]
+    [configuration] = [each for each in installed if each[-1] == "/etc/syncd/"]
+    assert configuration[configuration.index("-g") + 1] == service["Group"]
+    assert "syncd.yaml" in configuration
+    assert Path(service["ExecStart"].split()[0]).parents[1] == Path("/opt/syncd")
+    assert "sudo python3 -m venv /opt/syncd" in steps
+
+
 # --- the image ----------------------------------------------------------------------------------------
 
 
@@ -319,10 +339,9 @@ def test_the_validation_refuses_a_key_that_there_is_not() -> None:
 
 
 def test_the_account_is_what_syncd_rbac_says_of_the_configuration() -> None:
-    command = ["rbac", "--offline", "--no-create-namespace", "-c", str(BASE / "syncd.yaml")]
-    said = CliRunner().invoke(app, command)
-    assert said.exit_code == 0, said.output
-    assert (BASE / "rbac.yaml").read_text() == said.stdout
+    command = ("rbac", "--offline", "--no-create-namespace", "-c", BASE / "syncd.yaml")
+    said = run(sys.executable, "-m", "syncd", *command)
+    assert (BASE / "rbac.yaml").read_text() == said.stdout, said.stderr
 
 
 @pytest.mark.kubectl
@@ -545,3 +564,27 @@ def test_prometheus_can_read_every_query_of_the_dashboard(tmp_path: Path) -> Non
     path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     checked = run(promtool, "check", "rules", path)
     assert checked.returncode == 0, checked.stderr
+
+
+# --- what is said of the project ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SECURITY.md", "CONTRIBUTING.md"])
+def test_what_a_page_names_is_there(name: str) -> None:
+    page = (ROOT / name).read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z][a-z-]+)", page, re.MULTILINE)) <= targets
+    tops = {path.name for path in ROOT.iterdir()}
+    paths = [word for span in re.findall(r"`([^`\n]+)`", page) for word in span.split()]
+    named = {word for word in paths if word.split("/")[0] in tops and not word.startswith(".")}
+    assert {word for word in named if not (ROOT / word).exists()} == set()
+    for command in re.findall(r"`syncd ([a-z]+)", page):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0, command
+
+
+def test_a_contributor_reads_of_every_target_and_room() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    for target in ("install", "install-dev", "demo", "test", "check", "format", "clean"):
+        assert f"| `make {target}` |" in page
+    rooms = {path.name for path in (ROOT / "syncd").iterdir() if not path.name.startswith("__")}
+    assert {room for room in rooms if f"`syncd/{room}`" not in page} == set()
