@@ -9,8 +9,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from syncd.store.merge import Scope
-
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WHERE = " WHERE cluster = :cluster AND api_group = :api_group AND resource = :resource"
 _STATEMENTS = {
@@ -25,12 +23,12 @@ _STATEMENTS = {
 }
 
 
-async def redact_tombstones(connection: AsyncConnection, scope: Scope) -> bool:
+async def redact_tombstones(connection: AsyncConnection, cluster: str, api_group: str, resource: str) -> bool:
     """Redacted or not before, their values are gone afterwards. False for anything but Secrets."""
-    if (scope.api_group, scope.resource) != ("", "secrets"):
+    if (api_group, resource) != ("", "secrets"):
         return False
     dialect = connection.dialect.name
-    values = {"cluster": scope.cluster, "api_group": scope.api_group, "resource": scope.resource}
+    values = {"cluster": cluster, "api_group": api_group, "resource": resource}
     if dialect == "postgresql":
         values["last_applied"] = _LAST_APPLIED
     else:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import StreamRow
-from syncd.core.errors import FenceLost
+from syncd.core.errors import FenceLost, StoreUnavailable
 from syncd.core.ports import ClusterSeen, KnownStream, Request
 from syncd.core.resource import Cause, State, Stream
 from syncd.store import request
 from syncd.store.engine import RETIREMENT_TIMEOUT, Engine
 from syncd.store.lease import Lease
 from syncd.store.merge import KEEP_HIGHER, OBJECT_COLUMNS, TOMBSTONE_COLUMNS, columns
+from syncd.store.redaction import redact_tombstones
 from syncd.store.row import STREAM_ROW, stream_row
 from syncd.store.schema import UtcTime, clusters, objects, quarantine, streams
 
@@ -90,7 +92,7 @@ class MirrorRegistry:
                 await connection.execute(
                     sa.text(f"SET LOCAL statement_timeout = '{RETIREMENT_TIMEOUT:.0f}s'")
                 )
-            query = sa.select(*STREAM_ROW).where(
+            query = sa.select(*STREAM_ROW, streams.c.cluster, streams.c.api_group, streams.c.resource).where(
                 streams.c.stream_id == stream_id, streams.c.holder == self._lease.required
             )
             found = (await connection.execute(query.with_for_update())).first()
@@ -107,7 +109,12 @@ class MirrorRegistry:
             gone = await connection.execute(sa.delete(objects).where(objects.c.stream_id == stream_id))
             await connection.execute(sa.delete(quarantine).where(quarantine.c.stream_id == stream_id))
             await connection.execute(sa.delete(streams).where(streams.c.stream_id == stream_id))
-            return gone.rowcount
+            # The entry that allowed the values of Secrets is gone with the stream.
+            redacted = await redact_tombstones(connection, found.cluster, found.api_group, found.resource)
+        if redacted:
+            with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
+                await self._engine.scrub()
+        return gone.rowcount
 
     async def mark_cluster(self, cluster: str, state: State, error: str) -> None:
         async with self._engine.writing() as connection:

@@ -120,7 +120,7 @@ class MirrorStore(MirrorRegistry):
                 )
             redacted = False
             if batch.projection not in (None, row.projection) and row.projection:
-                redacted = await redact_tombstones(connection, scope)
+                redacted = await redact_tombstones(connection, scope.cluster, scope.api_group, scope.resource)
         if redacted:
             with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
                 await self._engine.scrub()
