@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from syncd.core.change import RowVersion
 from syncd.core.document import Transform
-from syncd.core.errors import Invalid
-from syncd.core.frames import parse_page
+from syncd.core.errors import Expired, Invalid, NotAllowed, VersionTooLarge
+from syncd.core.frames import Page, parse_page
 from syncd.core.ports import ListRequest
 from syncd.core.recovery import rolled_back
-from syncd.core.resource import Stream
+from syncd.core.resource import Stream, compare_versions
 from syncd.sync.environment import Environment
 from syncd.sync.snapshot import RolledBack
 from syncd.sync.writer import Writer
@@ -36,13 +36,53 @@ async def probe(
     except Invalid:  # an aggregated API need not know these fields
         newest, body = None, await environment.api.list(stream, ListRequest(limit=1))
     page = parse_page(body)
-    items = [transform(raw) for raw in page.items]
-    found = next(
-        ((item.uid, item.resource_version) for item in items if newest and item.key == newest.key), None
-    )
+    found = _found(page, transform, newest)
     reason = rolled_back(checkpoint, page.resource_version, newest, found)
+    if not reason and newest is not None and found != (newest.uid, newest.resource_version):
+        reason = await _contradiction(environment, stream, transform, newest, checkpoint)
     if reason:
         raise RolledBack(reason)
+
+
+async def _contradiction(
+    environment: Environment, stream: Stream, transform: Transform, row: RowVersion, checkpoint: str
+) -> str:
+    """Why the past is another one than the table's, '' where it is not, or where nobody knows any more.
+
+    The object is gone, or was written since. In a cluster whose version went back and then ran past the
+    checkpoint that looks the same, so its state at the checkpoint is asked for. Where that is compacted,
+    the watch from there is refused too, and a relist decides.
+    """
+    if row.quarantined:
+        return ""
+    # A batch cut inside one version leaves rows above the checkpoint.
+    version = row.resource_version if compare_versions(row.resource_version, checkpoint) == 1 else checkpoint
+    query = {
+        "limit": "1",
+        "fieldSelector": ",".join(filter(None, (stream.field_selector, _selector(row)))),
+        "resourceVersion": version,
+        "resourceVersionMatch": "Exact",
+    }
+    if stream.label_selector:
+        query["labelSelector"] = stream.label_selector
+    try:
+        page = parse_page(await environment.api.get(stream.resource.path(stream.namespace), query))
+    except (Expired, Invalid, NotAllowed, VersionTooLarge):
+        return ""
+    if page.resource_version != version:
+        return ""  # an aggregated API that takes no notice of the version
+    then = _found(page, transform, row)
+    if then == (row.uid, row.resource_version):
+        return ""
+    seen = "was not there" if then is None else f"was at {then[1]}"
+    return f"{row.key} {seen} in the cluster's state of {version}, its row is at {row.resource_version}"
+
+
+def _found(page: Page, transform: Transform, row: RowVersion | None) -> tuple[str, str] | None:
+    items = (transform(raw) for raw in page.items)
+    return next(
+        ((item.uid, item.resource_version) for item in items if row is not None and item.key == row.key), None
+    )
 
 
 def _selector(row: RowVersion | None) -> str:

@@ -226,7 +226,11 @@ class World:
         kind = self.simulator.kind(group, resource)
         root = f"/apis/{group}" if group else "/api"
         url, log = f"{self.url}{root}/{kind.version}/{kind.name}", self.simulator.requests
-        answer = await self._client.get(url, params=query, headers={"Authorization": "Bearer test"})
+        while True:
+            answer = await self._client.get(url, params=query, headers={"Authorization": "Bearer test"})
+            if answer.status_code != 429:  # a changed type's storage is being filled
+                break
+            await asyncio.sleep(0.05)
         answer.raise_for_status()
         log[:] = [request for request in log if request.token != "test"]  # ours are not the product's
         found: dict[str, dict[str, Any]] = {}
@@ -283,6 +287,9 @@ def stored(value: dict[str, Any]) -> Any:
     """An object as the table may hold it: NULs replaced, the values of a Secret redacted."""
     if value["kind"] == "Secret":
         value = {**value, **{key: _redacted(value[key]) for key in ("data", "stringData") if key in value}}
+        notes = dict(value["metadata"].get("annotations") or {})
+        if notes.pop("kubectl.kubernetes.io/last-applied-configuration", None) is not None:
+            value["metadata"] = {**value["metadata"], "annotations": notes}
     return _without_nuls(value)
 
 
