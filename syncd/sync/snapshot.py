@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
-from syncd.core.document import Item
+from syncd.core.document import Head, Item
 from syncd.core.errors import ConnectionLost, Expired, Invalid, ServerError, TooManyRequests
 from syncd.core.frames import parse_page
 from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
@@ -41,22 +41,30 @@ class Unordered(Exception):
 
 
 async def pages(
-    environment: Environment, stream: Stream, machine: ListWatch
+    environment: Environment, stream: Stream, machine: ListWatch, *, whole: bool
 ) -> AsyncGenerator[SnapshotPage, None]:
-    """The pages of one consistent list, the next one fetched ahead; the last has `last` set.
+    """The pages of one consistent list, the next one fetched and opened ahead; the last has `last` set.
+
+    Args:
+        whole: open the objects wholly; with False the pages hold heads.
 
     Raises:
         ApiError, ConnectionLost: after some tries of the same page.
         ProtocolError: the body is not a page of this list.
     """
-    fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+
+    async def following() -> SnapshotPage:
+        page = machine.page_received(parse_page(await _fetch(environment, stream, machine)), whole=whole)
+        if page.size > PAGE_BYTES and machine.limit is not None:
+            machine.limit = max(MIN_LIMIT, machine.limit // 2)
+        return page
+
+    fetch = asyncio.ensure_future(following())
     try:
         while True:
-            page = machine.page_received(parse_page(await fetch))
-            if page.size > PAGE_BYTES and machine.limit is not None:
-                machine.limit = max(MIN_LIMIT, machine.limit // 2)
+            page = await fetch
             if not page.last:
-                fetch = asyncio.ensure_future(_fetch(environment, stream, machine))
+                fetch = asyncio.ensure_future(following())
             yield page
             if page.last:
                 return
@@ -126,6 +134,11 @@ class Snapshot:
         ranges = self._settings.ranges and not self._writer.row.unordered
         self._seen = None if ranges else set()
 
+    @property
+    def whole(self) -> bool:
+        """Whether its pages need whole objects: all are written, or their content is compared."""
+        return self._fresh or self._content
+
     async def run(self) -> str:
         """Lists, writes, checkpoints, with the stream stopped; the version it stands at.
 
@@ -162,7 +175,7 @@ class Snapshot:
         await self._writer.commit(Batch(marks=Marks(unordered=True)))
 
     async def _list(self, machine: ListWatch) -> str:
-        async with aclosing(pages(self._environment, self._stream, machine)) as source:
+        async with aclosing(pages(self._environment, self._stream, machine, whole=self.whole)) as source:
             async for page in source:
                 if page.first:
                     self.check_rollback(page.resource_version)
@@ -209,7 +222,7 @@ class Snapshot:
             self._check_order(found)
             self._report_newer(page, found, gone)
         batch = Batch(
-            upserts=upserts,
+            upserts=[self._settings.transform.whole(listed) for listed in upserts],
             deletes=[Deletion(row.key, row.uid, page.resource_version, self._cause) for row in gone],
             guarded=False,
             fresh=fresh,
@@ -245,7 +258,7 @@ class Snapshot:
 
     async def _older(
         self, found: Difference, gone: list[RowVersion], versions: tuple[str, str]
-    ) -> tuple[list[Item], list[RowVersion]]:
+    ) -> tuple[list[Item | Head], list[RowVersion]]:
         """Of what differs, only what the watch has not made newer than the list."""
         store, writer = self._environment.store, self._writer
         keys = [item.key for item in found.missing]
