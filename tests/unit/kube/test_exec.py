@@ -226,6 +226,27 @@ async def test_many_requests_are_one_run(authority: Authority, tmp_path: Path) -
     assert tokens(server).count("one") == 40
 
 
+async def test_a_late_401_does_not_drop_the_credential_that_came_since(
+    authority: Authority, tmp_path: Path
+) -> None:
+    script, cluster, go_on = plugin(tmp_path, credential("old")), Cluster("new"), asyncio.Event()
+
+    async def handler(call: Call, writer: asyncio.StreamWriter) -> None:
+        if call.path == "/version" and call.header("authorization") == "Bearer old":
+            await go_on.wait()
+        await cluster(call, writer)
+
+    async with logging_in(handler, authority, script.login()) as (kube, server):
+        late = asyncio.create_task(kube.get("/version"))
+        await until(lambda: server.calls)
+        script.prints(credential("new"))
+        assert await listed(kube) == EMPTY
+        go_on.set()
+        assert await late == EMPTY
+    assert tokens(server) == ["old", "old", "new", "new"]
+    assert len(script.runs) == 2
+
+
 async def test_a_watch_that_is_refused_logs_in_again(authority: Authority, tmp_path: Path) -> None:
     script = plugin(tmp_path, credential("old"))
     cluster = Cluster("new")
@@ -559,8 +580,9 @@ async def test_stderr_is_shown_without_noise_length_or_secrets(authority: Author
 
 
 async def test_after_a_failure_the_command_rests_and_then_heals(authority: Authority, tmp_path: Path) -> None:
-    script, hands = plugin(tmp_path, credential("one")).becomes("time.sleep(0.2); sys.exit(1)"), Hands()
-    async with logging_in(Cluster("one"), authority, script.login(), monotonic=hands) as (kube, _):
+    failing = "time.sleep(0.2); sys.exit(1)"
+    script, hands, cluster = plugin(tmp_path, credential("one")).becomes(failing), Hands(), Cluster("one")
+    async with logging_in(cluster, authority, script.login(), monotonic=hands) as (kube, _):
 
         async def fails() -> int:
             results = await asyncio.gather(*(listed(kube) for _ in range(5)), return_exceptions=True)
@@ -579,6 +601,11 @@ async def test_after_a_failure_the_command_rests_and_then_heals(authority: Autho
         script.becomes()
         hands.time += 30.0
         assert await listed(kube) == EMPTY
+        cluster.good.clear()
+        script.becomes(failing)
+        assert await fails() == 5
+        hands.time += 0.8
+        assert await fails() == 6, "success begins the count anew"
 
 
 # --- cancelled and closed ---------------------------------------------------------------------------
