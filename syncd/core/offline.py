@@ -51,10 +51,11 @@ def _as_written(name: str, served: Served) -> Resource | None:
         return None
     plural, _, rest = name.lower().partition(".")
     version, _, group = rest.partition(".")
-    group = group if _VERSION.match(version) else rest
+    if not _VERSION.match(version):
+        version, group = "v1", rest
     if "." not in group:
         return None
-    return Resource(group, "v1", plural, plural, namespaced=True)
+    return Resource(group, version, plural, plural, namespaced=True)
 
 
 def _wildcard(entry: Selection) -> Iterator[Need]:
