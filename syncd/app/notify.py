@@ -78,6 +78,13 @@ async def notifying(daemon: Daemon, environ: Mapping[str, str]) -> AsyncIterator
         notifier.close()
 
 
+def waiting(environ: Mapping[str, str], what: str, seconds: float) -> None:
+    """Before there is a daemon: what is waited for, and how long until the next try."""
+    notifier = Notifier(environ)
+    notifier.send(EXTEND_TIMEOUT_USEC=round((seconds + EXTENSION) * 1e6), STATUS=f"starting: {what}")
+    notifier.close()
+
+
 async def _tell(notifier: Notifier, daemon: Daemon) -> None:
     started, told = False, ""
     while True:

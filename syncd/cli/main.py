@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from syncd import __version__, logs
 from syncd.app.daemon import Daemon, running, scaled_timing
+from syncd.app.notify import waiting
 from syncd.app.reconciling import Run, Wanted
 from syncd.app.reconciling import reconcile as reconcile_streams
 from syncd.app.service import Service
@@ -78,6 +80,7 @@ def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
             except StoreUnavailable as error:
                 delay = recovery.backoff(attempt, lambda: 0.5, scaled_timing())
                 logs.get("app").warning("no database yet", error=str(error), seconds=round(delay, 1))
+                waiting(os.environ, f"no database yet: {error}", delay)
                 await first(stop, asyncio.sleep(delay))
                 attempt += 1
         return DONE

@@ -154,3 +154,14 @@ async def test_a_cluster_that_does_not_answer_keeps_nobody_waiting(world: World,
     world.simulator.faults.clear()
     await until(lambda: manager.said("STATUS")[-1] == "streams: 2 live", "it says that all is well")
     assert await process.stop() == 0
+
+
+async def test_a_database_that_is_away_at_the_start_is_waited_for(world: World, manager: Manager) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    world.write_config(*names([PODS]), database={"url": f"postgresql://syncd@127.0.0.1:{port}/nothing"})
+    process = await manager.start(world)
+    await until(lambda: len(manager.said("EXTEND_TIMEOUT_USEC")) >= 2, "it asks for more time, again")
+    assert manager.said("STATUS")[-1].startswith("starting: no database yet: ")
+    assert not manager.said("READY")
+    assert await process.stop() == 0
