@@ -230,17 +230,19 @@ async def test_a_late_401_does_not_drop_the_credential_that_came_since(
     authority: Authority, tmp_path: Path
 ) -> None:
     script, cluster, go_on = plugin(tmp_path, credential("old")), Cluster("new"), asyncio.Event()
+    hands = Hands()
 
     async def handler(call: Call, writer: asyncio.StreamWriter) -> None:
         if call.path == "/version" and call.header("authorization") == "Bearer old":
             await go_on.wait()
         await cluster(call, writer)
 
-    async with logging_in(handler, authority, script.login()) as (kube, server):
+    async with logging_in(handler, authority, script.login(), monotonic=hands) as (kube, server):
         late = asyncio.create_task(kube.get("/version"))
         await until(lambda: server.calls)
         script.prints(credential("new"))
         assert await listed(kube) == EMPTY
+        hands.time = 60.0
         go_on.set()
         assert await late == EMPTY
     assert tokens(server) == ["old", "old", "new", "new"]
