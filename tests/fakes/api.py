@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fakes.value import PODS, Json, bookmark, failed, line, page, pod
-from syncd.core.errors import ConnectionLost, Expired, SyncdError
+from syncd.core.errors import ConnectionLost, Expired, NotFound, SyncdError, VersionTooLarge
 from syncd.core.ports import Discovery, ListRequest, WatchRequest
 from syncd.core.resource import Resource, Stream
 
@@ -81,7 +81,7 @@ class FakeApi:
         self.forbidden: SyncdError | None = None
         self.items: Callable[[list[Json]], Iterable[Json]] = lambda listed: listed
         self.discovery = Discovery((resource,))
-        self.gets: dict[str, bytes] = {}
+        self._states: dict[int, dict[str, Json]] = {}
         self._history: list[tuple[int, bytes]] = []
         self._snapshots: dict[int, list[Json]] = {}
 
@@ -111,6 +111,7 @@ class FakeApi:
         self.rv = version
         self.objects = {_key(value): value for value in objects}
         self._history = [(at, raw) for at, raw in self._history if at <= version]
+        self._states = {version: dict(self.objects)}
         self.end()
 
     def forget(self) -> None:
@@ -193,7 +194,20 @@ class FakeApi:
             self.open.remove(watch)
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        return self.gets[path]
+        """A list at exactly one version, of which the past is kept down to the floor."""
+        asked = dict(query or {})
+        stream = Stream("", self.resource)
+        if path != self.resource.path() or asked.get("resourceVersionMatch") != "Exact":
+            raise NotFound(404)
+        version = int(asked["resourceVersion"])
+        if version < self.floor:
+            raise gone()
+        if version > self.rv:
+            raise VersionTooLarge(504, "Timeout", retry_after=1)
+        then = max((at for at in self._states if at <= version), default=None)
+        objects = self._states[then] if then is not None else {}
+        wanted = ListRequest(field_selector=asked.get("fieldSelector", ""))
+        return page(version, [value for value in objects.values() if _matches(value, stream, wanted)])
 
     async def discover(self) -> Discovery:
         return self.discovery
@@ -205,6 +219,7 @@ class FakeApi:
         return "v1.36.2"
 
     def _tell(self, raw: bytes, *, deliver: bool = True) -> None:
+        self._states[self.rv] = dict(self.objects)
         if self.dropping:
             return
         self._history.append((self.rv, raw))

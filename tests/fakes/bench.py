@@ -160,7 +160,7 @@ class Bench:
         await self.clock.close()
         await self.lease.close()
         await self.database.close()
-        gc.collect()
+        gc.collect(1)  # a task that was forgotten tells its error when it is collected
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"tasks left running: {left}"
         assert not self.unretrieved, self.unretrieved

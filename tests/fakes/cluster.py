@@ -68,7 +68,10 @@ class FakeCluster:
         elif path == SERVICES_PATH:
             items = [{"metadata": {"name": "v1.apps"}, "spec": {"group": "apps", "service": None}}]
         else:
-            raise NotFound(404)
+            parts = [part for part in self.parts.values() if part.resource.path() == path]
+            if not parts:
+                raise NotFound(404)
+            return await parts[0].get(path, query)
         return compact({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items})
 
     async def discover(self) -> Discovery:

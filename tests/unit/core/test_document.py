@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -255,3 +257,18 @@ def test_same_content_is_equality_of_the_values(left: object, right: object) -> 
 def test_what_cannot_be_decoded_is_the_same_as_itself_alone(odd: str) -> None:
     assert same_content(odd, odd)
     assert not same_content(odd, '{"a":1}')
+
+
+@given(LIKELY.map(lambda value: json.dumps(value).encode()))
+def test_a_head_says_what_its_item_says(raw: bytes) -> None:
+    transform = Transform(PODS)
+    try:
+        found = transform(raw)
+    except ProtocolError:
+        with contextlib.suppress(ProtocolError):
+            transform.head(msgspec.Raw(raw))
+        return
+    head = transform.head(msgspec.Raw(raw))
+    assert (head.key, head.namespace, head.name) == (found.key, found.namespace, found.name)
+    assert (head.uid, head.resource_version) == (found.uid, found.resource_version)
+    assert transform.whole(head) == found
