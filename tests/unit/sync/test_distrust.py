@@ -312,3 +312,32 @@ async def test_a_mass_deletion_beside_a_list_comes_to_an_end(bench: Bench) -> No
     reflector._delivered = False
     await bench.level()
     assert len(bench.tombstones()) == 100
+
+
+async def test_an_old_row_under_a_refused_newer_state_is_no_rollback(bench: Bench) -> None:
+    await filled(bench, 2)
+    await bench.spoil(
+        "CREATE TRIGGER refuse BEFORE INSERT ON syncd_objects WHEN NEW.object LIKE '%poison%'"
+        " BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    )
+    bench.api.put("p001", text="poison")
+    await bench.reached()
+    reflector = await bench.restart()
+    await bench.watching(reflector)
+    assert bench.row().epoch == 1
+    assert relists(bench) == 0
+
+
+@pytest.mark.parametrize("what", ["changed", "deleted", "replaced"])
+async def test_what_happened_to_the_newest_object_meanwhile_is_no_rollback(bench: Bench, what: str) -> None:
+    await filled(bench, 3)
+    await bench.stop()
+    if what == "changed":
+        bench.api.put("p002", text="x")
+    else:
+        bench.api.delete("p002")
+        if what == "replaced":
+            bench.api.put("p002", uid="new")
+    await bench.restart()
+    await bench.level()
+    assert (bench.row().epoch, relists(bench)) == (1, 0)
