@@ -341,3 +341,17 @@ async def test_what_happened_to_the_newest_object_meanwhile_is_no_rollback(bench
     await bench.restart()
     await bench.level()
     assert (bench.row().epoch, relists(bench)) == (1, 0)
+
+
+async def test_a_masked_rollback_is_seen_by_the_state_at_the_checkpoint(bench: Bench) -> None:
+    """61: the newest object was written since, in the other past too."""
+    await filled(bench, 3)
+    await bench.stop()
+    bench.api.roll_back(101, [pod("p000", 101)])
+    bench.api.put("other")
+    bench.api.put("another")
+    bench.api.put("p002", text="in another past")
+    bench.api.rv = 200
+    await bench.restart()
+    await bench.level()
+    assert bench.row().epoch == 2
