@@ -60,41 +60,21 @@ class ClusterCheck:
 
     async def run(self) -> None:
         """Asks everything; what goes wrong is a finding."""
-        name = self._cluster.name
         try:
             opened = client(self._cluster)
             self._expiry("the client certificate", client_expiry(opened.connection), "renew it and its key")
             async with opened:
-                if await self._reachable(opened):
-                    await self._answering(opened)
-        except ConfigError as problem:
-            self.findings.append(error(name, "configuration", str(problem), "mend it", Kind.CONFIG))
+                await self._reachable(opened)
+                await self._answering(opened)
         except SyncdError as problem:
-            step = "try again; if it stays so, look at the API server"
-            self.findings.append(error(name, "reachable", str(problem), step, Kind.UNCHECKED))
+            self.findings.append(_refused(self._cluster.name, problem))
 
-    async def _reachable(self, opened: KubeClient) -> bool:
-        name, times = self._cluster.name, list[float]()
-        version = ""
-        try:
-            for _ in range(ROUNDS):
-                began = time.monotonic()
-                version = await server_version(opened)
-                times.append(time.monotonic() - began)
-        except Unauthorized as problem:
-            step = "log in anew, or mend the user in the kubeconfig"
-            self.findings.append(error(name, "login", f"the log-in is refused: {problem}", step))
-            return False
-        except Forbidden as problem:
-            step = "grant it system:discovery, which every account has unless somebody took it away"
-            self.findings.append(
-                error(name, "login", f"this account may not even ask /version: {problem}", step)
-            )
-            return False
-        except SyncdError as problem:
-            step = "see that the server of the kubeconfig is right and can be reached from here"
-            self.findings.append(error(name, "reachable", str(problem), step, Kind.UNCHECKED))
-            return False
+    async def _reachable(self, opened: KubeClient) -> None:
+        name, version, times = self._cluster.name, "", list[float]()
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            version = await server_version(opened)
+            times.append(time.monotonic() - began)
         took = median(times)
         message = f"{opened.connection.server} answers in {took * 1000:.0f} ms, Kubernetes {version}"
         if took > SLOW:
@@ -104,7 +84,6 @@ class ClusterCheck:
         else:
             self.findings.append(ok(name, "reachable", message))
         self._expiry("the server's certificate", await server_expiry(opened.connection), "have it renewed")
-        return True
 
     async def _answering(self, opened: KubeClient) -> None:
         name = self._cluster.name
@@ -235,6 +214,25 @@ class ClusterCheck:
             self.findings.append(warning(name, "certificate", message, step))
         else:
             self.findings.append(ok(name, "certificate", f"{what} is good until {day(expiry)}"))
+
+
+def _refused(name: str, problem: SyncdError) -> Finding:
+    """Why a cluster could not be asked at all."""
+    if isinstance(problem, ConfigError):
+        return error(name, "configuration", str(problem), "mend it", Kind.CONFIG)
+    if isinstance(problem, Unauthorized):
+        step = "log in anew, or mend the user in the kubeconfig"
+        return error(name, "login", f"the log-in is refused: {problem}", step)
+    if isinstance(problem, Forbidden):
+        step = "grant it system:discovery, which every account has unless somebody took it away"
+        return error(name, "login", f"this account may not ask what is served: {problem}", step)
+    if "CERTIFICATE_VERIFY_FAILED" in str(problem):  # a sure answer, unlike none at all
+        step = (
+            "take certificate-authority from the cluster itself, or name the server as its certificate does"
+        )
+        return error(name, "certificate", f"the server's certificate is refused: {problem}", step)
+    step = "see that the server of the kubeconfig is right, runs, and can be reached from here"
+    return error(name, "reachable", str(problem), step, Kind.UNCHECKED)
 
 
 def _softened(finding: Finding, need: Need) -> Finding:

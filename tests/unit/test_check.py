@@ -135,6 +135,15 @@ async def test_a_kubeconfig_that_is_not_there_is_the_configurations_fault(tmp_pa
     assert broken.out == ""
 
 
+async def test_an_account_that_may_not_ask_what_is_served_would_fail(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.simulator.faults.answer(403, path="/api", times=100)
+        cluster.simulator.faults.answer(403, path="/apis", times=100)
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert "system:discovery" in one(findings, "login").next_step
+
+
 async def test_what_the_entries_do_not_get_is_a_warning_and_nothing_at_all_an_error(tmp_path: Path) -> None:
     async with Cluster(tmp_path, ["pods", "gizmos"]) as cluster:
         some, fine = await check_all(cluster.config)
@@ -174,26 +183,34 @@ async def test_questions_are_asked_a_few_at_a_time(tmp_path: Path) -> None:
 # --- certificates -----------------------------------------------------------------------------------
 
 
+class Tls:
+    """An authority's files for a server and a client."""
+
+    def __init__(self, directory: Path, ends: datetime) -> None:
+        self._directory = directory
+        self.authority = trustme.CA()
+        server = self.authority.issue_cert("127.0.0.1", not_after=ends)
+        client = self.authority.issue_cert("syncd@example.com", not_after=ends + timedelta(days=1))
+        self.ca = directory / "ca.pem"
+        self.authority.cert_pem.write_to_path(str(self.ca))
+        self.server = self._write("server", server)
+        self.client = self._write("client", client)
+
+    def _write(self, name: str, leaf: trustme.LeafCert) -> tuple[Path, Path]:
+        certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
+        leaf.cert_chain_pems[0].write_to_path(str(certificate))
+        leaf.private_key_pem.write_to_path(str(key))
+        return certificate, key
+
+
 async def test_certificates_are_told_before_they_expire(tmp_path: Path) -> None:
-    authority = trustme.CA()
     ends = datetime.now(UTC) + timedelta(days=100)
-    server = authority.issue_cert("127.0.0.1", not_after=ends)
-    client = authority.issue_cert("syncd@example.com", not_after=ends + timedelta(days=1))
-    ca, chain, key = tmp_path / "ca.pem", tmp_path / "server.pem", tmp_path / "server.key"
-    authority.cert_pem.write_to_path(str(ca))
-    server.cert_chain_pems[0].write_to_path(str(chain))
-    server.private_key_pem.write_to_path(str(key))
-    client.cert_chain_pems[0].write_to_path(str(tmp_path / "client.pem"))
-    client.private_key_pem.write_to_path(str(tmp_path / "client.key"))
-    cluster = Cluster(tmp_path)
-    async with SimulatorServer(Simulator(), certificate=chain, key=key) as served:
-        user = {
-            "client-certificate": str(tmp_path / "client.pem"),
-            "client-key": str(tmp_path / "client.key"),
-        }
-        write_kubeconfig(cluster.kubeconfig, served.url, ca=ca)
+    tls, cluster = Tls(tmp_path, ends), Cluster(tmp_path)
+    async with SimulatorServer(Simulator(), certificate=tls.server[0], key=tls.server[1]) as served:
+        write_kubeconfig(cluster.kubeconfig, served.url, ca=tls.ca)
         document = json.loads(cluster.kubeconfig.read_text())
-        document["users"][0]["user"] = user
+        certificate, key = map(str, tls.client)
+        document["users"][0]["user"] = {"client-certificate": certificate, "client-key": key}
         cluster.kubeconfig.write_text(json.dumps(document))
         cluster.configure()
         now, fine = await check_all(cluster.config)
@@ -206,6 +223,18 @@ async def test_certificates_are_told_before_they_expire(tmp_path: Path) -> None:
     assert (first.severity, second.severity) == (Severity.WARNING, Severity.ERROR)
     assert "the server's certificate expired on" in second.message
     assert "client certificate expires" in first.message
+
+
+async def test_a_certificate_of_another_authority_would_fail(tmp_path: Path) -> None:
+    tls, cluster = Tls(tmp_path, datetime.now(UTC) + timedelta(days=100)), Cluster(tmp_path)
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    async with SimulatorServer(Simulator(), certificate=tls.server[0], key=tls.server[1]) as served:
+        write_kubeconfig(cluster.kubeconfig, served.url, ca=other)
+        cluster.configure()
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert "certificate-authority" in one(findings, "certificate").next_step
 
 
 # --- the database -----------------------------------------------------------------------------------
