@@ -119,6 +119,7 @@ class Reconcile:
         reflector = self._reflector
         ordered = reflector.settings.ranges and not reflector.writer.row.unordered
         seen: set[str] | None = None if ordered else set()
+        since = self._machine.position
         lister = ListWatch(reflector.settings.transform, limit=reflector.settings.page_size)
         async with aclosing(
             pages(self._environment, reflector.stream, lister, whole=self._order.deep)
@@ -126,7 +127,7 @@ class Reconcile:
             async for page in source:
                 if page.first:
                     self.report.list_version = page.resource_version
-                    self._check_version(page.resource_version)
+                    self._check_version(page.resource_version, since)
                 if not page.ordered and seen is None:
                     self._reflector.relist("unordered")
                     raise Void("the server does not list in byte order; a relist will remember it")
@@ -134,8 +135,9 @@ class Reconcile:
                 self.report.checked += len(page.items)
                 self._progress(self.report.checked, 0 if page.last else page.remaining)
 
-    def _check_version(self, version: str) -> None:
-        if compare_versions(version, self._reflector.machine.position) == -1:
+    def _check_version(self, version: str, since: str) -> None:
+        """A list cannot be behind what the stream had received when it was asked for."""
+        if compare_versions(version, since) == -1:
             self._reflector.relist("behind", content=False)
             raise Void(f"the list is at {version}, behind the stream; a relist decides")
 
