@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -46,13 +48,28 @@ def _leaves(group: BaseExceptionGroup[Any]) -> list[BaseException]:
     return leaves
 
 
-def stop_on_signals() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set. The second one of them kills at once."""
+GRACE = 4.5
+"""Seconds from the first signal to the end: five are promised."""
+
+
+def stop_on_signals(code: int = FAILED) -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set. The second one of them kills at once.
+
+    A statement that hangs, in a database that is locked or cut off, cannot be cancelled: past the grace the
+    process leaves with `code` all the same. What is committed is whole, and the next start goes on from it.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
+    def leave() -> None:
+        os.write(2, b"syncd: the database did not let go in time; leaving\n")
+        os._exit(code)
+
     def asked() -> None:
         stop.set()
+        timer = threading.Timer(GRACE, leave)  # a thread: the loop may be what hangs
+        timer.daemon = True
+        timer.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
 
