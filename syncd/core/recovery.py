@@ -58,6 +58,7 @@ class Timing:
     settle: float = 150.0  # a changed CRD's storage is torn down within two minutes
     discovery: float = 60.0
     heartbeat: float = 3.0
+    lease: float = 15.0  # without a heartbeat, after which another daemon may take over
     stop: float = 5.0
     start_jitter: float = 1.0
 
