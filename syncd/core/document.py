@@ -8,6 +8,7 @@ dropped, every other byte is copied. Only what is redacted is decoded in full (m
 from __future__ import annotations
 
 import re
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -218,14 +219,29 @@ def definition_identity(raw: bytes | msgspec.Raw) -> tuple[str, str, int]:
     return metadata.name, metadata.uid, metadata.generation or 0
 
 
+_EXACT = msgspec.json.Decoder(float_hook=Decimal)
+
+
 def same_content(left: str, right: str) -> bool:
-    """Whether two stored documents say the same, whatever their key order and spacing."""
+    """Whether two stored documents say the same, whatever their key order and spacing. Numbers compare by
+    value, as jsonb keeps them (it writes 1e2 as 100); true is not 1.
+    """
     if left == right:
         return True
     try:
-        return bool(msgspec.json.decode(left) == msgspec.json.decode(right))
-    except UNDECODABLE:
-        return False  # a number past a float's range, or nested too deep: only the text can tell
+        return _same(_EXACT.decode(left), _EXACT.decode(right))
+    except (*UNDECODABLE, InvalidOperation):
+        return False  # a number past all bounds, or nested too deep: only the text can tell
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right)
 
 
 def _text(data: bytes) -> str:

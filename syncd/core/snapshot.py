@@ -58,7 +58,11 @@ def difference(items: Iterable[Item | Head], rows: Sequence[RowVersion]) -> Diff
             stale.append((item, row))
         elif row.quarantined:
             retry.append(item)
-        elif isinstance(item, Item) and row.document and not same_content(row.document, item.document):
+        elif (
+            isinstance(item, Item)
+            and row.document is not None
+            and not same_content(row.document, item.document)
+        ):
             altered.append((item, row))
         else:
             equal += 1
@@ -82,10 +86,6 @@ class DeletionGuard:
         """Counts a page's deletions; False once they pass the share."""
         self._deleted += deletions
         return self._deleted <= self._allowed
-
-    def lift(self) -> None:
-        """A second list said the same."""
-        self._allowed = float("inf")
 
 
 def judge(
@@ -115,7 +115,7 @@ def judge(
         return DriftKind.MISSING
     if (row.uid, row.resource_version) != (item.uid, item.resource_version):
         return DriftKind.STALE
-    if isinstance(item, Item) and row.document and not same_content(row.document, item.document):
+    if isinstance(item, Item) and row.document is not None and not same_content(row.document, item.document):
         return DriftKind.ALTERED
     return None
 

@@ -23,6 +23,8 @@ from syncd.core.errors import (
     VersionTooLarge,
 )
 
+MAX_RETRY_AFTER = 600.0
+"""Seconds. A server that asks for more is not obeyed further: a stream must not be lost to a typing error."""
 _MESSAGE_LIMIT = 256  # logs can neither leak a body nor be flooded by one
 
 
@@ -108,7 +110,7 @@ def api_error(body: bytes, status: int = 500, retry_after: str | None = None) ->
         code,
         answer.reason,
         answer.message[:_MESSAGE_LIMIT],
-        retry_after=wait,
+        retry_after=None if wait is None else min(wait, MAX_RETRY_AFTER),
         continue_token=(answer.metadata.continue_token or None) if answer.metadata else None,
     )
 
