@@ -27,8 +27,6 @@ from syncd.sync.plan import Knobs
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
 
-LEASE_SECONDS = 15.0
-
 
 class Daemon:
     """A running mirror; see `running`.
@@ -133,7 +131,6 @@ async def running(
     *,
     migrate: bool = True,
     timing: Timing | None = None,
-    lease_seconds: float = LEASE_SECONDS,
 ) -> AsyncIterator[Daemon]:
     """A mirror that runs inside the block.
 
@@ -143,6 +140,7 @@ async def running(
         SchemaMismatch: with `migrate` False, or where the schema is newer than this version.
         StoreUnavailable: the database does not answer.
     """
+    timing = timing or scaled_timing()
     async with AsyncExitStack() as stack:
         clients = {
             cluster.name: await stack.enter_async_context(client(cluster)) for cluster in config.clusters
@@ -153,10 +151,10 @@ async def running(
             await database.migrate()
         else:
             await database.check()
-        lease = database.lease(socket.gethostname(), os.getpid(), __version__, timeout=lease_seconds)
+        lease = database.lease(socket.gethostname(), os.getpid(), __version__, timeout=timing.lease)
         await lease.acquire()
         stack.push_async_callback(lease.release)
-        daemon = Daemon(config, database, lease, database.store(lease), timing or scaled_timing())
+        daemon = Daemon(config, database, lease, database.store(lease), timing)
         daemon.start(clients)
         try:
             yield daemon
