@@ -67,7 +67,7 @@ def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
     loaded = load_config(config)
 
     async def work() -> int:
-        stop = stop_on_signals()
+        stop = stop_on_signals(DONE)
         attempt = 0
         while not stop.is_set():
             try:
