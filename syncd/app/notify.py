@@ -25,6 +25,9 @@ EXTENSION = 30.0
 """Seconds that each look at a starting daemon asks for: many looks, so that a busy machine is no failure,
 and far less than a person would wait for a loop that is stuck."""
 
+ATTEMPT = 240.0
+"""Seconds that one try to reach a database and to make its schema may take: a transaction ends within 180."""
+
 _LONGEST_REASON = 200
 
 
@@ -81,7 +84,7 @@ async def notifying(daemon: Daemon, environ: Mapping[str, str]) -> AsyncIterator
 def waiting(environ: Mapping[str, str], what: str, seconds: float) -> None:
     """Before there is a daemon: what is waited for, and how long until the next try."""
     notifier = Notifier(environ)
-    notifier.send(EXTEND_TIMEOUT_USEC=round((seconds + EXTENSION) * 1e6), STATUS=f"starting: {what}")
+    notifier.send(EXTEND_TIMEOUT_USEC=round((seconds + ATTEMPT) * 1e6), STATUS=f"starting: {what}")
     notifier.close()
 
 
