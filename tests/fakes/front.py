@@ -1,9 +1,10 @@
-"""A simulated cluster on a port, a configuration for it, and `syncd` commands as child processes."""
+"""A simulated cluster on a port, a configuration for it, and `syncd` commands that use them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from typer.testing import CliRunner
+
+from syncd.cli.main import app
 from syncd.config import Config, load
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
@@ -84,13 +88,27 @@ class Cluster:
         write_kubeconfig(self.kubeconfig, self._server.url, token)
 
     async def run(self, *arguments: str) -> Output:
-        """`syncd` with these arguments and the configuration, ended within the deadline."""
-        environ = {**os.environ, "SYNCD_TIME_SCALE": "0.1", "COLUMNS": "200"}
+        """`syncd` with these arguments and the configuration, in a thread of this process: for commands
+        that listen to no signals.
+        """
+        root = logging.getLogger()
+        handlers, level = list(root.handlers), root.level
+        runner = CliRunner(env={"COLUMNS": "200"})
+        try:
+            result = await asyncio.to_thread(runner.invoke, app, [*arguments, "-c", str(self.file)])
+        finally:  # the command set up logging to a stream that is closed now
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return Output(result.exit_code, result.stdout, result.stderr)
+
+    async def sync(self) -> Output:
+        """`syncd sync` as a process, ended within the deadline."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "syncd", *arguments, "-c", str(self.file)),
+            *(sys.executable, "-m", "syncd", "sync", "-c", str(self.file)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=environ,
+            env={**os.environ, "SYNCD_TIME_SCALE": "0.1"},
         )
         try:
             async with asyncio.timeout(DEADLINE):
@@ -98,5 +116,5 @@ class Cluster:
         except TimeoutError:
             process.kill()
             await process.communicate()
-            raise AssertionError(f"syncd {' '.join(arguments)} has not ended") from None
+            raise AssertionError("syncd sync has not ended") from None
         return Output(process.returncode or 0, out.decode(), err.decode())

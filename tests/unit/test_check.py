@@ -60,7 +60,7 @@ async def test_it_tells_the_rows_and_the_bytes_to_expect(tmp_path: Path) -> None
         Workload(cluster.simulator, seed=1).fill(300)
         before, _ = await check_all(cluster.config)
         cluster.simulator.requests.clear()
-        synced = await cluster.run("sync")
+        synced = await cluster.sync()
         after, _ = await check_all(cluster.config)
         pods = len(cluster.simulator.objects("", "pods"))
         real = cluster.database.stat().st_size

@@ -58,7 +58,7 @@ async def test_what_it_prints_is_enough_for_a_green_check_and_a_full_mirror(tmp_
         cluster.log_in(TOKEN)
         simulator.requests.clear()
         checked = await cluster.run("check", "-o", "json")
-        synced = await cluster.run("sync")
+        synced = await cluster.sync()
         refused = simulator.requests.matching(status=403)
         pods = set(simulator.objects("", "pods"))
     assert checked.code == 0, checked.out
@@ -91,7 +91,7 @@ async def test_with_one_verb_less_check_names_it_and_the_others_live_on(
         grant(cluster.simulator, yaml.safe_load_all(printed.out), without=without)
         cluster.log_in(TOKEN)
         checked = await cluster.run("check", "-o", "json")
-        synced = await cluster.run("sync")
+        synced = await cluster.sync()
     errors = [each for each in checked.json["findings"] if each["severity"] == "error"]
     assert checked.code == 3
     assert said in [each["message"] for each in errors]
