@@ -186,6 +186,17 @@ def _parse(text: str) -> URL:
     raise ConfigError(f"database.url: {backend} is not supported; use sqlite:/// or postgresql://")
 
 
+class _SqliteConnection(sqlite3.Connection):
+    """Gives its lock back when it is closed. SQLite keeps a closed connection, transaction and all, as long
+    as a statement of it is alive, and that of a cancelled task lives until it is collected.
+    """
+
+    def close(self) -> None:
+        if self.in_transaction:
+            self.rollback()
+        super().close()
+
+
 def _sqlite(url: URL, told: Sequence[str], *, writing: bool) -> AsyncEngine:
     engine = create_async_engine(
         url,
@@ -193,7 +204,7 @@ def _sqlite(url: URL, told: Sequence[str], *, writing: bool) -> AsyncEngine:
         pool_size=1 if writing else 4,
         max_overflow=0,
         pool_timeout=TRANSACTION_TIMEOUT,
-        connect_args={"timeout": BUSY_TIMEOUT},
+        connect_args={"timeout": BUSY_TIMEOUT, "factory": _SqliteConnection},
         hide_parameters=True,
     )
 
