@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from tests.conftest import DatabasePlace
+from conftest import DatabasePlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.world import CONFIGMAPS, PODS, World, until
+from e2e.world import CONFIGMAPS, PODS, World, parts, until
 
 
 def changed_after_a_backup(world: World, masked: int | None, writes: int) -> Callable[[], None]:
@@ -42,7 +42,7 @@ def changed_after_a_backup(world: World, masked: int | None, writes: int) -> Cal
             simulator.create("", "namespaces", {"metadata": {"name": "after"}})
         keys = sorted(simulator.objects(*CONFIGMAPS))
         for number in range(writes):
-            simulator.patch(*CONFIGMAPS, *keys[number % len(keys)].split("/"), {"data": {"new": str(number)}})
+            simulator.patch(*CONFIGMAPS, *parts(keys[number % len(keys)]), {"data": {"new": str(number)}})
 
     return roll_back
 
@@ -78,7 +78,7 @@ async def test_rolled_back_while_it_runs(world: World, masked: int | None, write
         await world.level(CONFIGMAPS, PODS)
         async with world.churn(100):
             await until(lambda: daemon.reflectors and all(r.live for r in daemon.reflectors), "live again")
-        world.simulator.delete(*CONFIGMAPS, *sorted(world.simulator.objects(*CONFIGMAPS))[0].split("/"))
+        world.simulator.delete(*CONFIGMAPS, *parts(sorted(world.simulator.objects(*CONFIGMAPS))[0]))
         await world.level(CONFIGMAPS, PODS)
 
 
@@ -100,7 +100,7 @@ async def test_another_cluster_behind_the_url(world: World, while_it_runs: bool)
     def swap() -> None:
         keys = sorted(simulator.objects(*CONFIGMAPS))
         for key in keys[:10]:
-            simulator.delete(*CONFIGMAPS, *key.split("/"))
+            simulator.delete(*CONFIGMAPS, *parts(key))
         simulator.set_cluster_uid(simulator.uid())
         simulator.compact()
         for key in keys[:5]:

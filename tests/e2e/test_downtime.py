@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.world import CONFIGMAPS, Reader, World
+from e2e.world import CONFIGMAPS, Reader, World, parts
 
 
 async def test_a_relist_writes_the_difference_and_nothing_vanishes(world: World) -> None:
@@ -18,9 +18,9 @@ async def test_a_relist_writes_the_difference_and_nothing_vanishes(world: World)
     keys = list(before)
     gone, changed, replaced = keys[::40], keys[1::40], keys[2::80]
     for key in gone:
-        simulator.delete(*CONFIGMAPS, *key.split("/"))
+        simulator.delete(*CONFIGMAPS, *parts(key))
     for key in changed:
-        simulator.patch(*CONFIGMAPS, *key.split("/"), {"data": {"changed": "yes"}})
+        simulator.patch(*CONFIGMAPS, *parts(key), {"data": {"changed": "yes"}})
     for key in replaced:
         namespace, name = key.split("/")
         simulator.delete(*CONFIGMAPS, namespace, name)

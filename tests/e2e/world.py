@@ -11,28 +11,33 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 import psycopg
 
+from conftest import DatabasePlace
+from e2e.table import Glimpse, Table
 from syncd.app.daemon import Daemon, running
 from syncd.config import Config, load
 from syncd.core.recovery import Timing
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
-from tests.conftest import DatabasePlace
-from tests.e2e.table import Glimpse, Table
 
 DEADLINE = 30.0  # seconds that anything may take on a slow machine
 PODS, CONFIGMAPS = ("", "pods"), ("", "configmaps")
 SECRETS, NAMESPACES = ("", "secrets"), ("", "namespaces")
 DEPLOYMENTS, WIDGETS = ("apps", "deployments"), ("example.com", "widgets")
 
-QUICK = Timing().scaled(0.1)
-"""Durations for tests in process: a tenth of the real ones."""
+QUICK = replace(Timing().scaled(0.1), park_min=0.5, park_max=1.0)
+"""Durations for tests in process: a tenth of the real ones, and less where a stream is parked."""
+
+
+NO_TABLES = (sqlite3.OperationalError, psycopg.errors.UndefinedTable)
+"""What is raised where a daemon has not come so far."""
 
 
 async def until(condition: Callable[[], Any], what: str, *, deadline: float = DEADLINE) -> None:
@@ -264,7 +269,10 @@ class World:
         """Until the table equals the API."""
         ends_at = time.monotonic() + deadline
         while True:
-            found = [f"{type_[1]}: {line}" for type_ in types for line in await self.differences(*type_)]
+            try:
+                found = [f"{type_[1]}: {line}" for type_ in types for line in await self.differences(*type_)]
+            except NO_TABLES as error:
+                found = [str(error)]
             if not found:
                 return
             said = self._processes[-1].text[-3000:] if self._processes else ""
@@ -307,6 +315,12 @@ def _without_nuls(value: Any) -> Any:
     return value
 
 
+def parts(key: str) -> tuple[str, str]:
+    """Namespace and name of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
 class Reader:
     """Somebody who reads all the while, in transactions of their own, and checks each picture against the
     cluster's state at the version that the stream claims.
@@ -334,7 +348,7 @@ class Reader:
         while True:
             try:
                 glimpse = await asyncio.to_thread(self._world.table.glimpse, *self._type)
-            except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):
+            except NO_TABLES:
                 await asyncio.sleep(0.05)  # there is no table yet
                 continue
             self.pictures += 1
