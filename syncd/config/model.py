@@ -27,13 +27,14 @@ from pydantic_core import CoreSchema
 
 from syncd.config.source import expanded
 from syncd.config.value import Duration, Share, Size, address, cron, no_shorter_than
-from syncd.core.selection import Selection, intersect
+from syncd.core.selection import POLL_SECONDS, Selection, intersect
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 ResourceName = Annotated[
     str, StringConstraints(pattern=r"^(\*|\*\.[A-Za-z0-9.-]*|[A-Za-z0-9][A-Za-z0-9-]*(\.[A-Za-z0-9.-]*)?)$")
 ]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Initial = Literal["list", "watchlist", "auto"]
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 
 
@@ -78,6 +79,9 @@ class ResourceEntry(Model):
     field_selector: str = ""
     page_size: int = Field(500, ge=1, le=10_000)
     redact: Literal["values", "none"] = "values"
+    initial: Initial | None = None
+    mode: Literal["watch", "poll"] = "watch"
+    every: Annotated[Duration, no_shorter_than(timedelta(seconds=1))] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -90,14 +94,23 @@ class ResourceEntry(Model):
             raise ValueError("`redact: none` must name secrets: a wildcard never stores their values")
         return self
 
+    @model_validator(mode="after")
+    def _poll_alone(self) -> Self:
+        if self.every is not None and self.mode != "poll":
+            raise ValueError("takes `every` with `mode: poll` alone")
+        if self.initial is not None and self.mode == "poll":
+            raise ValueError("takes no `initial` with `mode: poll`, which always lists")
+        return self
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(schema))]}
 
-    def selection(self, where: str) -> Selection:
-        """The entry as the engine takes it; `where` names its place in messages."""
+    def selection(self, where: str, initial: Initial) -> Selection:
+        """The entry as the engine takes it; `where` names its place in messages, `initial` is the file's."""
+        every = None if self.every is None else self.every.total_seconds()
         return Selection(
             self.name,
             self.namespaces,
@@ -105,6 +118,8 @@ class ResourceEntry(Model):
             self.field_selector,
             self.page_size,
             self.redact == "values",
+            self.initial or initial,
+            (every or POLL_SECONDS) if self.mode == "poll" else None,
             where,
         )
 
@@ -210,6 +225,7 @@ class Config(Model):
     clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
     resources: tuple[ResourceEntry, ...] = ()
     exclude: Exclusions = ()
+    initial: Initial = "list"
     reconcile: Reconcile = Field(default_factory=Reconcile)
     deleted_objects: DeletedObjects = Field(default_factory=DeletedObjects)
     limits: Limits = Field(default_factory=Limits)
@@ -240,9 +256,10 @@ class Config(Model):
     def selections(self, cluster: Cluster) -> list[Selection]:
         """What is asked of a cluster: its own entries, else the file's."""
         if cluster.resources is None:
-            return [entry.selection(f"resources[{i}]") for i, entry in enumerate(self.resources)]
-        place = f"clusters[{self.clusters.index(cluster)}].resources"
-        return [entry.selection(f"{place}[{i}]") for i, entry in enumerate(cluster.resources)]
+            place, entries = "resources", self.resources
+        else:
+            place, entries = f"clusters[{self.clusters.index(cluster)}].resources", cluster.resources
+        return [entry.selection(f"{place}[{i}]", self.initial) for i, entry in enumerate(entries)]
 
     def excluded(self, cluster: Cluster) -> tuple[str, ...]:
         """What is never mirrored of a cluster."""

@@ -83,7 +83,7 @@ def needs(streams: Iterable[Chosen]) -> list[Need]:
         stream = chosen.stream
         wanted.append(
             Need(
-                MIRROR_VERBS,
+                MIRROR_VERBS if chosen.poll is None else ("list",),
                 stream.resource.group,
                 stream.resource.name,
                 stream.namespace,

@@ -15,6 +15,7 @@
     ├── ConnectionLost              no answer, or not all of it: refused, reset, timed out, truncated
     │   └── LoginFailed             nothing was asked: the command that logs us in gave no credential
     ├── ProtocolError               bytes or an order of events that the contract does not allow
+    │   └── NoInitialEvents         the server cannot begin a watch with the state
     └── StoreError
         ├── StoreUnavailable        away, read-only, full, busy: nothing is wrong with the rows; try again
         ├── FenceLost               the stream's row is no longer what its writer believes
@@ -120,6 +121,12 @@ class LoginFailed(ConnectionLost):
 
 class ProtocolError(SyncdError):
     """The other side broke the contract, or a report is illegal in the present state."""
+
+
+class NoInitialEvents(ProtocolError):
+    """The server does not begin a watch with the state, or never says that it is done (WatchList is off, or
+    unknown to it). A list does.
+    """
 
 
 class StoreError(SyncdError):

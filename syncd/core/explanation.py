@@ -97,7 +97,8 @@ class _Why:
         if exclusion is not None and not exclusion.door:
             return Reason.EXCLUDED, f'excluded by "{exclusion.name}"'
         if lacking(resource):
-            return Reason.UNWATCHABLE, f"offers no {lacking(resource)}"
+            hint = "; name it to have it polled" if "list" in resource.verbs else ""
+            return Reason.UNWATCHABLE, f"offers no {lacking(resource)}{hint}"
         if exclusion is not None and any(exclusion.bars(meaning) for _, meaning in asking):
             return Reason.EXCLUDED, f'excluded by "{exclusion.name}": another door to {exclusion.door}'
         for entry, _ in asking:

@@ -144,6 +144,9 @@ class _ListEnvelope(msgspec.Struct):
 
 _LIST = msgspec.json.Decoder(_ListEnvelope)
 
+UNVERSIONED = "0"
+"""What stands for the version of a list that has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -159,9 +162,13 @@ class Page:
     size: int
 
 
-def parse_page(body: bytes) -> Page:
+def parse_page(body: bytes, *, versioned: bool = True) -> Page:
     """The envelope of a complete list body, whatever the order of its keys: built-in lists put metadata
     before the items, custom resources after them (list-watch.md §3).
+
+    Args:
+        versioned: refuse a list without a version. Some resources that cannot be watched (metrics,
+            componentstatuses) have none; theirs is "0", which compares with nothing.
 
     Raises:
         ProtocolError: not a list, or a list without a version: nothing may be concluded from it.
@@ -173,10 +180,10 @@ def parse_page(body: bytes) -> Page:
     metadata = envelope.metadata
     if not envelope.kind.endswith("List"):
         raise ProtocolError(f"asked for a list, got a {envelope.kind!r}")
-    if metadata.resourceVersion in ("", "0"):
+    if metadata.resourceVersion in ("", "0") and versioned:
         raise ProtocolError(f"a {envelope.kind} without a resourceVersion")
     return Page(
-        resource_version=metadata.resourceVersion,
+        resource_version=metadata.resourceVersion or UNVERSIONED,
         continue_token=metadata.continue_token or None,
         remaining=metadata.remainingItemCount,
         items=envelope.items or [],

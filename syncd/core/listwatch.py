@@ -5,9 +5,12 @@
         │                            └──────── stream_ended ──────┤
         └──────────────── expired, relist ────────────────────────┘
 
+    Listing() ──watch_list_opened──► Initial ──the bookmark that ends the initial events──► Watching(rv)
+
 A driver asks `next_request`, does the I/O and reports what happened; each report answers with changes.
 A report that is illegal in the present state raises `ProtocolError` and changes nothing. Whatever needs a
-clock, a database or a decision about errors lives elsewhere.
+clock, a database or a decision about errors lives elsewhere. A watch that begins with the state (WatchList)
+gives the same pages as a list, but their version is known with the last one only.
 
 The machine's promise: `Reached(rv)` is given only when every change up to and including `rv` has been given
 before it. Versions may repeat (Events on one lease are deleted at one version), so one is closed by a
@@ -17,11 +20,13 @@ higher one or by a bookmark (mirror.md §3). Page versions are those of page one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from syncd.core.change import Change, Delete, KeyRange, Reached, Upsert
 from syncd.core.document import Head, Item, Transform
-from syncd.core.errors import ProtocolError
+from syncd.core.errors import NoInitialEvents, ProtocolError
 from syncd.core.frames import EventType, Frame, Page
 from syncd.core.ports import ListRequest
 from syncd.core.resource import compare_versions
@@ -34,6 +39,17 @@ class Listing:
     continue_token: str | None = None
     resource_version: str | None = None
     last_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """A watch is open and says what there is. `last_key` of the pages given so far; `ordered` until a key
+    came out of its place, or a change came between the objects, as older servers let it.
+    """
+
+    last_key: str | None = None
+    given: bool = False
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,11 @@ class Watching:
     closed: str
 
 
-State = Listing | Listed | Watching
+State = Listing | Initial | Listed | Watching
+
+INITIAL_BYTES = 4 * 1024 * 1024
+"""Of gathered objects, where a page of initial events is cut if `limit` does not cut it before: a list's page
+of 500 such pods is as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +82,8 @@ class SnapshotPage:
     """The complete truth about a range of keys at one version (mirror.md §4).
 
     `items` are heads where whole objects were not asked for. `ordered` is False where the page's keys did
-    not follow the byte order: its range says nothing then.
+    not follow the byte order: its range says nothing then. Before the last page of initial events the
+    version is not known: '' then. `removed` are keys that were deleted while those events came.
     """
 
     resource_version: str
@@ -73,6 +94,7 @@ class SnapshotPage:
     ordered: bool
     remaining: int | None
     size: int
+    removed: tuple[str, ...] = ()
 
 
 class ListWatch:
@@ -91,6 +113,9 @@ class ListWatch:
         self.limit = limit
         self.state: State = Listed(resource_version) if resource_version else Listing()
         self._highest = resource_version or ""
+        self._whole = True
+        self._gathered: dict[str, Item | Head | None] = {}
+        self._gathered_bytes = 0
 
     # --- snapshot ---------------------------------------------------------------------------------
 
@@ -141,6 +166,75 @@ class ListWatch:
         """Begins a snapshot anew, whatever the state: a version expired, or is distrusted."""
         self.state = Listing()
 
+    # --- initial events ---------------------------------------------------------------------------
+
+    def watch_list_opened(self, *, whole: bool = True) -> None:
+        """The server accepted a watch that begins with the state.
+
+        Args:
+            whole: as in `page_received`.
+        """
+        if self.state != Listing():
+            raise ProtocolError(f"a watch list opened while {self.state}")
+        self.state = Initial()
+        self._whole = whole
+        self._gathered, self._gathered_bytes = {}, 0
+
+    def initial_event_received(self, frame: Frame) -> SnapshotPage | None:
+        """One event before the bookmark that ends them, but no ERROR; a page whenever one is full. The
+        last page comes with that bookmark, and the watch goes on from its version.
+
+        Raises:
+            NoInitialEvents: a bookmark that does not end them came after objects: the server does not
+                know what it was asked.
+            ProtocolError: no initial events are due.
+        """
+        state = self.state
+        if not isinstance(state, Initial) or frame.type is EventType.ERROR:
+            raise ProtocolError(f"an event {frame.type} while {state}")
+        if frame.type is EventType.BOOKMARK:
+            version, ends = frame.bookmark()
+            if ends:
+                page = self._cut(state, version)
+                self.state = Watching(since=version, received=version, closed=version)
+                self._highest = version
+                return page
+            if state.given or self._gathered:
+                raise NoInitialEvents(f"a bookmark at {version} that ends no initial events came after some")
+            return None
+        # An object of a frame is bytes of its own: as Raw it can be opened like one of a page.
+        raw = msgspec.Raw(frame.raw)
+        item = self._transform(raw) if self._whole else self._transform.head(raw)
+        if frame.type is not EventType.ADDED or item.key in self._gathered:
+            state = replace(state, ordered=False)
+        self.state = state
+        self._gathered[item.key] = None if frame.type is EventType.DELETED else item
+        self._gathered_bytes += len(frame.raw)
+        full = len(self._gathered) >= (self.limit or 500) or self._gathered_bytes >= INITIAL_BYTES
+        return self._cut(state) if full else None
+
+    def _cut(self, state: Initial, version: str = "") -> SnapshotPage:
+        """What is gathered, as a page; the last one with a version."""
+        items = tuple(item for item in self._gathered.values() if item is not None)
+        removed = tuple(key for key, item in self._gathered.items() if item is None)
+        last_key, rising = _advance(state.last_key, items)
+        ordered = state.ordered and rising
+        size = self._gathered_bytes
+        self._gathered, self._gathered_bytes = {}, 0
+        self.state = Initial(last_key, given=True, ordered=ordered)
+        upto = None if version else last_key or ""
+        return SnapshotPage(
+            resource_version=version,
+            range=KeyRange(state.last_key, upto),
+            items=items,
+            first=not state.given,
+            last=bool(version),
+            ordered=ordered,
+            remaining=None,
+            size=size,
+            removed=removed,
+        )
+
     # --- watch ------------------------------------------------------------------------------------
 
     @property
@@ -175,11 +269,15 @@ class ListWatch:
 
     def stream_ended(self) -> None:
         """The watch is over, for whatever reason. The next one starts from the last closed version: the
-        one received last may have had more events to come.
+        one received last may have had more events to come. Initial events begin anew.
         """
-        if not isinstance(self.state, Watching):
-            raise ProtocolError(f"a stream ended while {self.state}")
-        self.state = Listed(self.state.closed)
+        match self.state:
+            case Watching(closed=version):
+                self.state = Listed(version)
+            case Initial():
+                self.state = Listing()
+            case _:
+                raise ProtocolError(f"a stream ended while {self.state}")
 
     def event_received(self, frame: Frame) -> tuple[Change, ...]:
         """One event of the open watch, but no ERROR: that is an answer, see `Frame.error`.

@@ -64,7 +64,8 @@ def _wildcard(entry: Selection) -> Iterator[Need]:
         return
     group = "*" if rank is Rank.EVERYTHING else entry.name.removeprefix("*.").lower()
     for namespace in dict.fromkeys(entry.namespaces) or ("",):
-        yield Need(MIRROR_VERBS, group, "*", namespace, purpose="mirrored", entry=entry.name)
+        verbs = MIRROR_VERBS if entry.poll is None else ("list",)
+        yield Need(verbs, group, "*", namespace, purpose="mirrored", entry=entry.name)
 
 
 def _unclear(

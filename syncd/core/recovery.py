@@ -18,6 +18,7 @@ from syncd.core.errors import (
     Forbidden,
     Invalid,
     LoginFailed,
+    NoInitialEvents,
     NotAllowed,
     NotFound,
     ProtocolError,
@@ -53,6 +54,9 @@ class Timing:
     short_watch: float = 1.0  # an empty watch shorter than this is a fault, not an end
     expired_window: float = 60.0  # a second 410 within it backs off
     server_error_relist: float = 300.0  # of nothing but 5xx before a relist is tried
+    initial_events: float = 30.0  # for those of a WatchList to end, and
+    initial_silence: float = 10.0  # since the last of them (list-watch.md §5)
+    watch_list_refused: float = 3600.0  # a server that cannot is not asked again
     side_watch: float = 5.0  # shorter ones bring no bookmark (wire recordings)
     catch_up: float = 20.0  # for a reconcile to see the stream pass its list
     settle: float = 150.0  # a changed CRD's storage is torn down within two minutes
@@ -152,6 +156,19 @@ def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timi
         case ApiError():
             return Reaction(Action.RETRY, max(wait, error.retry_after or 0.0), "api")
     return Reaction(Action.RETRY, wait, "other")
+
+
+def refuses_watch_list(error: SyncdError, *, opened: bool) -> bool:
+    """Whether an error before the end of the initial events says that the server cannot send them, so that a
+    list is what to do (list-watch.md §5). Anything else is a fault like any other.
+
+    Args:
+        opened: the watch was accepted, and the error came in it.
+    """
+    if isinstance(error, NoInitialEvents | Invalid | NotAllowed):
+        return True
+    # "storage feature RequestWatchProgress is disabled"
+    return opened and isinstance(error, ServerError) and error.reason == "InternalError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from syncd.core.errors import ConfigError
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource, Stream
-from syncd.core.served import Identity, Meaning, Rank, Served, identity, lacking
+from syncd.core.served import Identity, Meaning, Rank, Served, identity
 
 ONE_STORAGE: tuple[tuple[str, ...], ...] = (
     ("events", "events.events.k8s.io"),
@@ -37,6 +37,10 @@ FAMILY = {name: family for family in ONE_STORAGE for name in family}
 """All doors of a door's storage."""
 
 
+POLL_SECONDS = 300.0
+"""Between two lists of a resource that cannot be watched."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """One entry under `resources`.
@@ -45,6 +49,9 @@ class Selection:
         name: as the user spelt it.
         namespaces: one stream each; () is all namespaces in one stream.
         redact: replace the values of Secrets.
+        initial: how a stream begins: `list`, `watchlist`, or `auto`: the latter where kube-apiserver itself
+            serves the resource.
+        poll: list again every so many seconds; None watches, where that is possible.
         where: the entry's place, for messages ("resources[3], line 14").
     """
 
@@ -54,6 +61,8 @@ class Selection:
     field_selector: str = ""
     page_size: int = 500
     redact: bool = True
+    initial: str = "list"
+    poll: float | None = None
     where: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -65,7 +74,7 @@ class ProblemKind(StrEnum):
 
     UNKNOWN = "unknown"  # no such resource is served, by a discovery that was complete
     STALE = "stale"  # part of discovery could not be had: nothing may be concluded
-    UNWATCHABLE = "unwatchable"  # served, without list or watch
+    UNLISTABLE = "unlistable"  # served, without list
     CLUSTER_SCOPED = "cluster_scoped"  # namespaces were asked of a resource that has none
     UNUSED = "unused"  # an exclusion that excludes nothing
 
@@ -85,6 +94,13 @@ class Chosen:
 
     stream: Stream
     entry: Selection
+
+    @property
+    def poll(self) -> float | None:
+        """Seconds between two lists, None where it is watched."""
+        if self.entry.poll is None and "watch" not in self.stream.resource.verbs:
+            return POLL_SECONDS
+        return self.entry.poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +231,9 @@ def _streams(cluster: str, entry: Selection, meaning: Meaning, resource: Resourc
 
 
 def _unusable(entry: Selection, resource: Resource) -> Problem | None:
-    if lacking(resource):
-        message = (
-            f"{entry} cannot be watched: {resource.qualified} offers no {lacking(resource)}; remove the entry"
-        )
-        return Problem(ProblemKind.UNWATCHABLE, entry.name, message)
+    if "list" not in resource.verbs:
+        message = f"{entry} cannot be listed: {resource.qualified} offers no list; remove the entry"
+        return Problem(ProblemKind.UNLISTABLE, entry.name, message)
     if entry.namespaces and not resource.namespaced:
         message = f"{entry} names namespaces, but {resource.qualified} is cluster-scoped; remove them"
         return Problem(ProblemKind.CLUSTER_SCOPED, entry.name, message)

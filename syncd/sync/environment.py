@@ -35,6 +35,8 @@ class Settings:
             torn down (list-watch.md §8).
         ranges: whether the server is known to list in byte order; else deletions wait for the last page.
         bookmarks: False for core events, which get none.
+        watch_list: begin with a WatchList where the server can, else with a list.
+        poll: seconds between two snapshots of a stream that is not watched; None watches.
         deletion_share: of the stream's rows that one snapshot may delete unconfirmed.
         queue_bytes: of received events that wait for their commit.
     """
@@ -45,6 +47,8 @@ class Settings:
     custom: bool = False
     ranges: bool = True
     bookmarks: bool = True
+    watch_list: bool = False
+    poll: float | None = None
     deletion_share: float = 0.5
     queue_bytes: int = 32 * 1024 * 1024
 
@@ -64,6 +68,7 @@ class Environment:
         missed: a stream's path answered 404: discovery should look again.
         distrusted: a new epoch began; the other streams must begin anew.
         lease_lost: the database is somebody else's now.
+        refused: until when (monotonic seconds) no WatchList is asked of an API group.
     """
 
     api: ApiServer
@@ -78,3 +83,15 @@ class Environment:
     snapshots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     timing: Timing = field(default_factory=Timing)
     random: Callable[[], float] = random
+    refused: dict[str, float] = field(default_factory=dict)
+
+    def knows_watch_list(self, stream: Stream) -> bool:
+        """Whether nothing says that the server cannot send the stream a WatchList."""
+        return self.refused.get(stream.resource.group, float("-inf")) <= self.clock.monotonic()
+
+    def watch_list_refused(self, stream: Stream, why: str) -> None:
+        """Remembers it for all streams of the group, and says it once."""
+        if self.knows_watch_list(stream):
+            self.log.info("no WatchList here: listing instead", stream=str(stream), why=why)
+        group = stream.resource.group
+        self.refused[group] = self.clock.monotonic() + self.timing.watch_list_refused

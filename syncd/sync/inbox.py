@@ -16,6 +16,7 @@ from typing import Any
 from syncd.core.batching import Gathering
 from syncd.core.change import Change, Reached
 from syncd.core.errors import SyncdError
+from syncd.core.listwatch import SnapshotPage
 
 _REACHED_SIZE = 128  # bytes; a version weighs little, but a storm of bookmarks must not be free
 
@@ -23,6 +24,13 @@ _REACHED_SIZE = 128  # bytes; a version weighs little, but a storm of bookmarks 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The server accepted the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitialPage:
+    """Some of the objects that a WatchList begins with; the last page has `last` set."""
+
+    page: SnapshotPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Task:
     void: Callable[[str], None]
 
 
-Message = Opened | Ended | Relist | Restart | Task
+Message = Opened | InitialPage | Ended | Relist | Restart | Task
 
 
 class Inbox:
@@ -91,6 +99,7 @@ class Inbox:
         self._roomy = asyncio.Event()
         self._roomy.set()
         self.size = 0
+        self._refusing = ""
 
     @property
     def empty(self) -> bool:
@@ -112,15 +121,18 @@ class Inbox:
         """Queues a change. Never waits: a reader asks for `room` before it takes the next event, so that
         an event is either wholly queued or not yet taken.
         """
-        self._entries.append((change, received_at))
-        self.size += _size(change)
-        if self.size >= self._limit:
-            self._roomy.clear()
+        entry = (change, received_at)
+        self._entries.append(entry)
+        self._weigh(_size(entry))
         self._filled.set()
 
     def post(self, message: Message) -> None:
-        """Queues a message behind everything that is queued now."""
+        """Queues a message behind everything that is queued now; a task is void while they are refused."""
+        if self._refusing and isinstance(message, Task):
+            message.void(self._refusing)
+            return
         self._entries.append(message)
+        self._weigh(_size(message))
         self._filled.set()
 
     async def room(self) -> None:
@@ -154,6 +166,17 @@ class Inbox:
             self._pop()
         return gathering, received_at
 
+    def refuse(self, reason: str) -> None:
+        """Makes the tasks that are queued, and those that come, void for this reason; '' takes them again."""
+        self._refusing = reason
+        if not reason:
+            return
+        for entry in [each for each in self._entries if isinstance(each, Task)]:
+            self._entries.remove(entry)
+            entry.void(reason)
+        if not self._entries:
+            self._filled.clear()
+
     def clear(self, reason: str) -> None:
         """Drops everything: a snapshot will say it anew, or the checkpoint is where to begin. A wish for
         a snapshot is fulfilled by the one that comes.
@@ -165,14 +188,25 @@ class Inbox:
 
     def _pop(self) -> tuple[Change, float] | Message:
         entry = self._entries.popleft()
-        if isinstance(entry, tuple):
-            self.size -= _size(entry[0])
-            if self.size < self._limit:
-                self._roomy.set()
+        self._weigh(-_size(entry))
         if not self._entries:
             self._filled.clear()
         return entry
 
+    def _weigh(self, nbytes: int) -> None:
+        self.size += nbytes
+        if self.full:
+            self._roomy.clear()
+        else:
+            self._roomy.set()
 
-def _size(change: Change) -> int:
-    return _REACHED_SIZE if isinstance(change, Reached) else change.item.size
+
+def _size(entry: tuple[Change, float] | Message) -> int:
+    match entry:
+        case (Reached(), _):
+            return _REACHED_SIZE
+        case (change, _):
+            return change.item.size
+        case InitialPage(page):
+            return page.size
+    return 0

@@ -113,6 +113,8 @@ def settings(chosen: Chosen, world: World, knobs: Knobs) -> Settings:
         page_size=entry.page_size,
         custom=not builtin,
         ranges=builtin or defined,
+        watch_list=entry.initial == "watchlist" or (entry.initial == "auto" and (builtin or defined)),
+        poll=chosen.poll,
         bookmarks=resource.name != "events" or resource.group not in ("", "events.k8s.io"),
         deletion_share=knobs.deletion_share,
         queue_bytes=knobs.queue_bytes,

@@ -8,7 +8,7 @@ flight are never drift and the stream never waits. A clean reconcile writes its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ from syncd.core.ports import Report, WatchRequest
 from syncd.core.resource import Cause, compare_versions
 from syncd.core.snapshot import difference, judge
 from syncd.sync.environment import Environment
-from syncd.sync.inbox import Task
-from syncd.sync.reflector import Reflector
+from syncd.sync.inbox import Relist, Task
+from syncd.sync.reflector import POLL, Reflector
 from syncd.sync.snapshot import pages
 
 HELD_BYTES = 64 * 1024 * 1024  # of differing objects; past it the table is not drifting but wrong: relist
@@ -79,10 +79,14 @@ class Reconcile:
         self._machine = reflector.machine
         try:
             await self._begin()
-            await self._compare()
+            if reflector.settings.poll:
+                await self._poll()
+            else:
+                await self._compare()
             if self._held:
                 await self._catch_up()
-                await self._judge_between_batches()
+                received = self._machine.received
+                await self._between_batches(lambda: self._judge(received))
         except Void as reason:
             self.report.error = str(reason)
         except SyncdError as error:
@@ -112,6 +116,28 @@ class Reconcile:
             )
         except FenceLost as error:  # the stream began anew meanwhile: void, and the row stays open
             report.error = report.error or str(error)
+
+    # --- a stream without a watch -----------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        """Of a polled stream: a poll now. What it finds is told from what changed since the last one by
+        nothing, so there are no findings; a dry run only counts.
+        """
+        reflector, report = self._reflector, self.report
+        if self._order.dry_run:
+            lister = ListWatch(reflector.settings.transform, limit=reflector.settings.page_size)
+            async with aclosing(
+                pages(self._environment, reflector.stream, lister, whole=False, versioned=False)
+            ) as source:
+                async for page in source:
+                    report.list_version = page.resource_version
+                    report.checked += len(page.items)
+                    self._progress(report.checked, 0 if page.last else page.remaining)
+            return
+        await self._between_batches(lambda: reflector.take_snapshot(Relist(POLL, self._order.deep)))
+        report.list_version = reflector.writer.row.resource_version or ""
+        report.checked = reflector.progress.listed
+        self._progress(report.checked, 0)
 
     # --- comparing --------------------------------------------------------------------------------
 
@@ -234,18 +260,17 @@ class Reconcile:
 
     # --- judging ----------------------------------------------------------------------------------
 
-    async def _judge_between_batches(self) -> None:
-        """Posts the judgement behind all that was received, and waits for it."""
+    async def _between_batches(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Posts the work behind all that was received, for the stream's one writer, and waits for it."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        received = self._machine.received
 
-        async def judge_now() -> None:
+        async def work_now() -> None:
             if self._reflector.machine is not self._machine:
                 void("the stream began anew meanwhile")
             if done.done():
                 return
             try:
-                await self._judge(received)
+                await work()
             except BaseException as error:
                 if not done.done():
                     done.set_exception(Void(str(error) or type(error).__name__))
@@ -257,7 +282,7 @@ class Reconcile:
             if not done.done():
                 done.set_exception(Void(reason))
 
-        self._reflector.inbox.post(Task(judge_now, void))
+        self._reflector.inbox.post(Task(work_now, void))
         await done
 
     async def _judge(self, received: str) -> None:

@@ -15,17 +15,28 @@ from datetime import timedelta
 from syncd.core import recovery
 from syncd.core.batching import Gathering
 from syncd.core.change import Batch, Marks, StreamRow
-from syncd.core.errors import ConnectionLost, FenceLost, StoreUnavailable, SyncdError
+from syncd.core.errors import (
+    ConnectionLost,
+    FenceLost,
+    NoInitialEvents,
+    StoreUnavailable,
+    SyncdError,
+)
 from syncd.core.listwatch import ListWatch, SnapshotPage
 from syncd.core.recovery import Action, Reaction
 from syncd.core.resource import State, Stream
 from syncd.sync.environment import Environment, Settings
-from syncd.sync.inbox import Ended, Inbox, Message, Opened, Relist, Restart, Task
+from syncd.sync.inbox import Ended, Inbox, InitialPage, Message, Opened, Relist, Restart, Task
 from syncd.sync.probe import probe
 from syncd.sync.reader import Reader
 from syncd.sync.setback import Setbacks
-from syncd.sync.snapshot import RolledBack, Snapshot, Unconfirmed, Unordered, pages
+from syncd.sync.snapshot import RolledBack, Snapshot, TokensExpired, Unconfirmed, Unordered, pages
 from syncd.sync.writer import Writer
+
+ENDS = 2  # of a WatchList before its bookmark: the server cannot
+CUTS = 4  # so many: a link that cuts what takes long, and pages are short
+POLL = "poll"
+_POLL_JITTER = 0.1  # of the interval
 
 
 @dataclass(slots=True)
@@ -69,6 +80,7 @@ class Reflector:
         self._delivered = True  # the last watch brought something
         self._probe_due = True
         self._settling: asyncio.TimerHandle | None = None
+        self._ends = self._cuts = 0  # of WatchLists in a row, before their bookmark
 
     def _gathering(self) -> Gathering:
         return Gathering(self.settings.cause(self.stream))
@@ -175,7 +187,8 @@ class Reflector:
         row, settings = self.writer.row, self.settings
         self.machine = ListWatch(settings.transform, resource_version=row.resource_version)
         begin = recovery.start(row, settings.projection)
-        wish = Relist(begin.reason, begin.content) if begin.reason else None
+        reason = begin.reason or (POLL if settings.poll else "")
+        wish = Relist(reason, begin.content) if reason else None
         if begin.reason == "projection" and settings.custom:
             self._unsettle()
         self._probe_due = True
@@ -184,12 +197,14 @@ class Reflector:
                 if wish is not None:
                     await self._snapshot(wish)
                     wish = None
-                wish = await self._watch()
+                wish = await (self._watch() if self.settings.poll is None else self._poll())
             except RolledBack as error:
                 await self._distrust(str(error))
             except FenceLost:
                 raise
             except SyncdError as error:
+                if self.settings.poll:
+                    wish = wish or Relist(POLL)
                 self._probe_due = True
                 await self._abandon_watch()
                 wish = await self._recover(error, wish)
@@ -260,30 +275,42 @@ class Reflector:
     # --- snapshot ---------------------------------------------------------------------------------
 
     async def _snapshot(self, wish: Relist) -> None:
+        # Nobody is kept waiting for this stream: a reconcile may be what holds the slot.
+        self.inbox.refuse("a relist is under way")
+        try:
+            async with self._environment.snapshots:
+                await self._environment.verify()
+                await self.take_snapshot(wish)
+        finally:
+            self.inbox.refuse("")
+
+    async def take_snapshot(self, wish: Relist) -> None:
+        """Brings the rows level with the API, by a list or a WatchList. A poll changes nothing about the
+        state: the rows are as good as they were, until the next one is overdue.
+        """
         environment, writer = self._environment, self.writer
-        async with environment.snapshots:
-            await environment.verify()
-            await self._stop_reader()
-            self.inbox.clear("a relist began")
+        await self._stop_reader()
+        self.inbox.clear("a relist began")
+        polls = wish.reason == POLL
+        say = environment.log.debug if polls else environment.log.info
+        say("snapshot begins", stream=str(self.stream), reason=wish.reason)
+        began = environment.clock.monotonic()
+        self.progress.listed, self.progress.remaining = 0, None
+        if not polls:
             environment.metrics.relist(self.stream, wish.reason)
-            environment.log.info("snapshot begins", stream=str(self.stream), reason=wish.reason)
-            began = environment.clock.monotonic()
             await writer.commit(Batch(state=State.SYNCING))
-            self.progress.listed, self.progress.remaining = 0, None
             self._show(State.SYNCING)
-            snapshot = self._new_snapshot(wish)
-            if self._starved(wish):
-                await self._list_beside(snapshot)
-            else:
-                version = await snapshot.run()
-                self.machine = ListWatch(self.settings.transform, resource_version=version)
-        self._setbacks.listed()
+        await self._bring_level(self._new_snapshot(wish), wish)
+        if self.settings.poll:
+            self._setbacks.clear()
+        else:
+            self._setbacks.listed()
         self._probe_due, self._delivered = False, False
         self.progress.synced = self.progress.level = True
         self._show(State.LIVE)
         seconds = environment.clock.monotonic() - began
         environment.metrics.snapshot(self.stream, seconds)
-        environment.log.info(
+        say(
             "snapshot complete",
             stream=str(self.stream),
             objects=writer.row.object_count,
@@ -291,12 +318,86 @@ class Reflector:
             seconds=round(seconds, 2),
         )
 
+    async def _bring_level(self, snapshot: Snapshot, wish: Relist) -> None:
+        """By what the configuration prefers, as far as the server can."""
+        if self.settings.watch_list and await self._watch_list(snapshot):
+            return
+        if self._starved(wish):
+            await self._list_beside(snapshot)
+            return
+        try:
+            version = await snapshot.run()
+        except TokensExpired:
+            snapshot.begin()
+            if await self._watch_list(snapshot):
+                return
+            version = await snapshot.run(paged=False)
+        self.machine = ListWatch(self.settings.transform, resource_version=version)
+
+    async def _watch_list(self, snapshot: Snapshot) -> bool:
+        """A WatchList: its initial events bring the rows level, and the same watch goes on. False where the
+        server cannot, or where a list has to confirm what it said.
+
+        Raises:
+            SyncdError: a fault like any other.
+        """
+        environment = self._environment
+        if self.settings.poll or not environment.knows_watch_list(self.stream):
+            return False
+        if self._cuts >= CUTS:
+            self._cuts = 0
+            return False
+        self.machine = ListWatch(self.settings.transform, limit=self.settings.page_size)
+        later: list[Message] = []
+        self._start_reader(whole=snapshot.whole)
+        try:
+            await self._apply_initial(snapshot, later)
+        except NoInitialEvents as error:
+            environment.metrics.retry(self.stream, "watch_list")
+            environment.watch_list_refused(self.stream, str(error))
+        except Unconfirmed:
+            snapshot.confirm()
+        else:
+            self._ends = self._cuts = 0
+            await self._opened()
+            self._post(later)
+            return True
+        await self._stop_reader()
+        self.inbox.clear("a list takes over")
+        self._post(later)
+        snapshot.begin()
+        return False
+
+    async def _apply_initial(self, snapshot: Snapshot, later: list[Message]) -> None:
+        """Applies the initial events to their end. What can wait for it is put into `later`."""
+        while True:
+            match await self.inbox.take():
+                case InitialPage(page):
+                    await snapshot.apply_initial(page)
+                    if page.last:
+                        return
+                case Ended(error=error):
+                    self._reader = None
+                    self._ends += error is None
+                    self._cuts += isinstance(error, ConnectionLost)
+                    if self._ends >= ENDS:
+                        self._ends = 0
+                        raise NoInitialEvents("the initial events never come to their end")
+                    raise error or ConnectionLost("the initial events did not end", connected=True)
+                case Relist() as wish:
+                    later.append(wish)
+                case Restart(reason):
+                    raise FenceLost(reason)
+                case Task(void=void):
+                    void("a relist is under way")
+
     def _starved(self, wish: Relist) -> bool:
         """The watch after the last snapshot expired before it brought anything: writing takes longer
         than the server's history. Then the watch is opened first, and the list runs beside it.
         """
         ranges = self.settings.ranges and not self.writer.row.unordered
-        return wish.reason == "expired" and not self._delivered and ranges
+        watched = self.settings.poll is None
+        return wish.reason == "expired" and not self._delivered and ranges and watched
 
     def _new_snapshot(self, wish: Relist) -> Snapshot:
         settling = self._settling
@@ -351,7 +452,10 @@ class Reflector:
                 finally:
                     fetch.cancel()
                     await asyncio.gather(fetch, return_exceptions=True)
-        for message in later:
+        self._post(later)
+
+    def _post(self, messages: list[Message]) -> None:
+        for message in messages:
             self.inbox.post(message)
 
     async def _apply_until(self, fetch: asyncio.Future[SnapshotPage], later: list[Message]) -> str | None:
@@ -379,8 +483,8 @@ class Reflector:
 
     # --- watch ------------------------------------------------------------------------------------
 
-    def _start_reader(self) -> None:
-        self._reader = Reader(self._environment, self.stream, self.machine, self.inbox)
+    def _start_reader(self, *, whole: bool = True) -> None:
+        self._reader = Reader(self._environment, self.stream, self.machine, self.inbox, whole=whole)
         self._reader.start()
 
     async def _stop_reader(self) -> None:
@@ -420,6 +524,31 @@ class Reflector:
                     await self._opened()
                 case Task(run=run):
                     await run()
+
+    async def _poll(self) -> Relist:
+        """Waits until the next poll is due; the snapshot to take then, or the one that somebody wished for.
+
+        Raises:
+            SyncdError: of a snapshot that was taken meanwhile.
+        """
+        every = self.settings.poll or 0.0
+        delay = every * (1.0 + _POLL_JITTER * (2.0 * self._environment.random() - 1.0))
+        due = asyncio.ensure_future(self._environment.clock.sleep(delay))
+        try:
+            while not due.done():
+                await self.inbox.wait_or(due)
+                while not self.inbox.empty:
+                    match await self.inbox.take():
+                        case Relist() as wish:
+                            return wish
+                        case Restart(reason):
+                            raise FenceLost(reason)
+                        case Task(run=run):
+                            await run()
+            return Relist(POLL)
+        finally:
+            due.cancel()
+            await asyncio.gather(due, return_exceptions=True)
 
     async def _opened(self) -> None:
         now = self._environment.clock.now()

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import datetime, timedelta
 
 from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
 from syncd.core.document import Head, Item
 from syncd.core.errors import ConnectionLost, Expired, Invalid, ServerError, TooManyRequests
-from syncd.core.frames import parse_page
+from syncd.core.frames import UNVERSIONED, parse_page
 from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
 from syncd.core.recovery import backoff
 from syncd.core.resource import Cause, State, Stream, compare_versions
@@ -24,6 +25,7 @@ from syncd.sync.writer import Writer
 
 PAGE_TRIES = 4
 EXPIRED_TOKENS = 2  # after these everything is asked for at once, which needs no token
+POLL_MARGIN = 2.0  # intervals that a polled stream may be without a snapshot before it counts as stale
 PAGE_BYTES = 16 * 1024 * 1024  # a page larger than this halves the limit of the next
 MIN_LIMIT = 50
 
@@ -36,17 +38,22 @@ class Unconfirmed(Exception):
     """The list would delete more than the share; a second one has to say the same."""
 
 
+class TokensExpired(Exception):
+    """The continue tokens of two lists in a row were refused: without pages, then."""
+
+
 class Unordered(Exception):
     """The server does not list in byte order: ranges say nothing."""
 
 
 async def pages(
-    environment: Environment, stream: Stream, machine: ListWatch, *, whole: bool
+    environment: Environment, stream: Stream, machine: ListWatch, *, whole: bool, versioned: bool = True
 ) -> AsyncGenerator[SnapshotPage, None]:
     """The pages of one consistent list, the next one fetched and opened ahead; the last has `last` set.
 
     Args:
         whole: open the objects wholly; with False the pages hold heads.
+        versioned: as in `parse_page`.
 
     Raises:
         ApiError, ConnectionLost: after some tries of the same page.
@@ -54,7 +61,8 @@ async def pages(
     """
 
     async def following() -> SnapshotPage:
-        page = machine.page_received(parse_page(await _fetch(environment, stream, machine)), whole=whole)
+        body = await _fetch(environment, stream, machine)
+        page = machine.page_received(parse_page(body, versioned=versioned), whole=whole)
         if page.size > PAGE_BYTES and machine.limit is not None:
             machine.limit = max(MIN_LIMIT, machine.limit // 2)
         return page
@@ -118,56 +126,64 @@ class Snapshot:
         self._stream = stream
         self._settings = settings
         self._writer = writer
-        self._content = content
+        # Without versions only documents can differ.
+        self._content = content or writer.row.resource_version == UNVERSIONED
         self._projection = projection
         self._progress = progress
         self._confirmed = False
         self._cause = Cause.LEFT_SELECTION if stream.selective else Cause.SNAPSHOT
         self._seen: set[str] | None = None
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
-        """A list from page one."""
+    def begin(self) -> None:
+        """From the first page on; nothing of another list counts."""
         share = 2.0 if self._confirmed else self._settings.deletion_share
         self._guard = DeletionGuard(self._writer.row.object_count, share=share)
         self._fresh = self._writer.row.object_count == 0
         ranges = self._settings.ranges and not self._writer.row.unordered
         self._seen = None if ranges else set()
+        self._unseen_after: str | None = None  # `_seen` speaks for the keys above it
+        self._held: dict[str, RowVersion] = {}
 
     @property
     def whole(self) -> bool:
         """Whether its pages need whole objects: all are written, or their content is compared."""
         return self._fresh or self._content
 
-    async def run(self) -> str:
+    async def run(self, *, paged: bool = True) -> str:
         """Lists, writes, checkpoints, with the stream stopped; the version it stands at.
 
         Raises:
+            TokensExpired: for the second time, where the list is paged.
             RolledBack: the list is behind the checkpoint.
             FenceLost: the row moved.
             SyncdError: of the API, after some tries. Only complete pages have deleted anything.
         """
-        limit: int | None = self._settings.page_size
+        limit = self._settings.page_size if paged else None
         expired = 0
         while True:
             machine = ListWatch(self._settings.transform, limit=limit)
             try:
                 return await self._list(machine)
             except (Expired, Invalid) as error:
-                paging = isinstance(machine.state, Listing) and machine.state.continue_token is not None
-                expired += 1
-                if not paging or expired > EXPIRED_TOKENS:
+                if not (isinstance(machine.state, Listing) and machine.state.continue_token is not None):
                     raise
+                expired += 1
+                if expired == EXPIRED_TOKENS:
+                    raise TokensExpired from error
                 self._environment.log.info("a continue token is refused: listing anew", error=str(error))
-                limit = None if expired == EXPIRED_TOKENS else limit
             except Unconfirmed:
-                self._environment.log.warning(
-                    "a list would delete most of the rows; asking a second time", stream=str(self._stream)
-                )
-                self._confirmed = True
+                self.confirm()
             except Unordered:
                 await self.remember_unordered()
-            self._begin()
+            self.begin()
+
+    def confirm(self) -> None:
+        """What comes next is the second list to say the same: it may delete."""
+        self._environment.log.warning(
+            "a list would delete most of the rows; asking a second time", stream=str(self._stream)
+        )
+        self._confirmed = True
 
     async def remember_unordered(self) -> None:
         """From now on this stream's deletions wait for the last page."""
@@ -175,7 +191,10 @@ class Snapshot:
         await self._writer.commit(Batch(marks=Marks(unordered=True)))
 
     async def _list(self, machine: ListWatch) -> str:
-        async with aclosing(pages(self._environment, self._stream, machine, whole=self.whole)) as source:
+        versioned = self._settings.poll is None
+        async with aclosing(
+            pages(self._environment, self._stream, machine, whole=self.whole, versioned=versioned)
+        ) as source:
             async for page in source:
                 if page.first:
                     self.check_rollback(page.resource_version)
@@ -193,6 +212,44 @@ class Snapshot:
         checkpoint = self._writer.row.resource_version
         if checkpoint is not None and compare_versions(version, checkpoint) == -1:
             raise RolledBack(f"the cluster is at {version}, behind the checkpoint {checkpoint}")
+
+    async def apply_initial(self, page: SnapshotPage) -> None:
+        """Writes what differs in a page of a WatchList's initial events. What is gone leaves with the last
+        page, which alone tells the version. So that the cluster went back may be seen only there, after
+        objects of it were written: it has them, nothing left, and the new epoch compares them once more.
+
+        Raises:
+            RolledBack: the version is behind the checkpoint, or an object behind its row.
+            Unconfirmed: nothing of the last page was written.
+        """
+        if page.last:
+            self.check_rollback(page.resource_version)
+        if not page.ordered:
+            self._fresh = False  # a key may have come before
+            if self._seen is None:
+                self._seen, self._unseen_after = set(), page.range.after
+        found = await self._compare(page, fresh=self._fresh)
+        self._held |= {row.key: row for row in found.gone}
+        if page.removed:
+            self._held |= {row.key: row for row in await self._rows([*page.removed], documents=False)}
+        if self._seen is not None:
+            self._seen.update(item.key for item in page.items)
+            self._seen.difference_update(page.removed)
+        gone: list[RowVersion] = []
+        if page.last:
+            gone = await self._gone()
+            if gone and not self._guard.allows(len(gone)):
+                raise Unconfirmed
+            self._report_newer(page, found, gone)
+        self._check_order(found)
+        await self._write(page, found.upserts, gone, fresh=self._fresh)
+
+    async def _gone(self) -> list[RowVersion]:
+        """The rows of which the initial events said nothing, or that they are deleted."""
+        if self._seen is None:
+            return list(self._held.values())
+        rows = {**self._held, **{row.key: row for row in await self._unseen()}}
+        return [row for row in rows.values() if row.key not in self._seen]
 
     async def apply(
         self, page: SnapshotPage, *, beside: ListWatch | None = None, reached: str | None = None
@@ -221,6 +278,17 @@ class Snapshot:
         if beside is None:
             self._check_order(found)
             self._report_newer(page, found, gone)
+        await self._write(page, upserts, gone, fresh=fresh, reached=reached)
+
+    async def _write(
+        self,
+        page: SnapshotPage,
+        upserts: list[Item | Head],
+        gone: list[RowVersion],
+        *,
+        fresh: bool,
+        reached: str | None = None,
+    ) -> None:
         batch = Batch(
             upserts=[self._settings.transform.whole(listed) for listed in upserts],
             deletes=[Deletion(row.key, row.uid, page.resource_version, self._cause) for row in gone],
@@ -233,10 +301,20 @@ class Snapshot:
             batch.resource_version = reached or page.resource_version
             batch.state = State.LIVE
             batch.projection = self._projection
-            batch.marks = Marks(last_list_at=now, verified_at=now, last_error="")
+            batch.marks = Marks(
+                last_list_at=now, verified_at=now, deadline_at=self._deadline(), last_error=""
+            )
         if batch.upserts or batch.deletes or page.last:
             await self._writer.commit(batch, changes=len(batch.upserts) + len(batch.deletes))
         self._progress(page)
+
+    def _deadline(self) -> datetime | None:
+        """By when a polled stream must have been polled again."""
+        environment, every = self._environment, self._settings.poll
+        if every is None:
+            return None
+        patience = POLL_MARGIN * every + environment.timing.watch_margin
+        return environment.clock.now() + timedelta(seconds=patience)
 
     async def _compare(self, page: SnapshotPage, *, fresh: bool) -> Difference:
         if fresh:
@@ -249,8 +327,8 @@ class Snapshot:
 
     async def _unseen(self) -> list[RowVersion]:
         """The rows that no page named, where ranges cannot tell."""
-        seen = self._seen or set()
-        return [row for row in await self._rows(KeyRange(), documents=False) if row.key not in seen]
+        seen, above = self._seen or set(), KeyRange(self._unseen_after)
+        return [row for row in await self._rows(above, documents=False) if row.key not in seen]
 
     async def _rows(self, keys: KeyRange | list[str], *, documents: bool) -> list[RowVersion]:
         store, writer = self._environment.store, self._writer

@@ -62,6 +62,18 @@ def test_entries_become_selections_with_their_places() -> None:
     assert open_ == Selection("secrets", ("a", "b"), page_size=7, redact=False)
 
 
+def test_how_a_stream_begins_and_whether_it_is_polled() -> None:
+    entries = (
+        "[pods, {name: nodes, initial: list}, {name: cm, mode: poll, every: 90s}, {name: cs, mode: poll}]"
+    )
+    config = read(with_cluster("initial: auto", resources=entries))
+    found = [(each.initial, each.poll) for each in config.selections(config.clusters[0])]
+    assert found == [("auto", None), ("list", None), ("auto", 90.0), ("auto", 300.0)]
+    assert "`mode: poll` alone" in refusal(with_cluster(resources="[{name: pods, every: 5m}]"))
+    polled = "[{name: pods, mode: poll, initial: watchlist}]"
+    assert "always lists" in refusal(with_cluster(resources=polled))
+
+
 def test_a_cluster_may_have_its_own() -> None:
     config = read(
         "clusters: [{name: a, resources: [nodes], exclude: [], reconcile: {every: 5m}}, {name: b}]\n"

@@ -23,7 +23,7 @@ async def test_it_lists_what_is_mirrored_by_which_entry_and_what_is_not_and_why(
     assert by_name["deployments.apps"]["streams"][0]["entry"] == "*.apps"
     assert by_name["nodes"]["reason"] == "selected"
     assert by_name["leases.coordination.k8s.io"]["detail"] == 'excluded by "leases"'
-    assert by_name["componentstatuses"]["detail"] == "offers no watch"
+    assert by_name["componentstatuses"]["detail"] == "offers no watch; name it to have it polled"
     assert by_name["events.events.k8s.io"]["reason"] == "other_door"
     assert by_name["horizontalpodautoscalers.autoscaling"]["versions"] == ["v2", "v1"]
     lines = {line.split()[0]: line for line in table.out.splitlines()[2:]}

@@ -34,6 +34,11 @@ def test_each_stream_needs_list_and_watch_where_it_looks() -> None:
     assert tuple(rest) == SUPPORTING
 
 
+def test_what_is_polled_needs_no_watch() -> None:
+    assert needed(Selection("pods", poll=60.0))[0].verbs == ("list",)
+    assert offline("c", [Selection("*.apps", poll=60.0)], []).needs[0].verbs == ("list",)
+
+
 def test_what_is_mirrored_needs_no_second_permission() -> None:
     assert [each.resource for each in needed(Selection("crd"))] == [
         "customresourcedefinitions",

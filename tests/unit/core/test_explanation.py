@@ -54,7 +54,7 @@ def test_everything_that_can_be_listed_or_watched_is_explained_once() -> None:
         (["*"], ("events",), "events.events.k8s.io", Reason.EXCLUDED, "another door to events"),
         (["*"], (), "events.events.k8s.io", Reason.OTHER_DOOR, "events, which is mirrored"),
         (["*"], (), "statuses", Reason.UNWATCHABLE, "no watch"),
-        (["statuses"], (), "statuses", Reason.UNWATCHABLE, "no watch"),
+        (["statuses"], (), "statuses", Reason.SELECTED, ""),
         (["*"], (), "pods.metrics.k8s.io", Reason.SAMPLES, "no wildcard takes them"),
         (["nodes"], (), "pods", Reason.UNSELECTED, "no entry"),
         ([Selection("nodes", ("a",))], (), "nodes", Reason.CLUSTER_SCOPED, "names namespaces"),

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from syncd.core.errors import ConfigError
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource
-from syncd.core.selection import ONE_STORAGE, ProblemKind, Selected, Selection, intersect, select
+from syncd.core.selection import (
+    ONE_STORAGE,
+    POLL_SECONDS,
+    ProblemKind,
+    Selected,
+    Selection,
+    intersect,
+    select,
+)
 
 BOTH = frozenset({"get", "list", "watch"})
 
@@ -171,13 +179,28 @@ def test_an_unknown_name_is_said_with_the_nearest_ones() -> None:
     assert "*.cert-manager.io" in problem.message
 
 
-@pytest.mark.parametrize("name", ["componentstatuses", "bindings", "pods.metrics.k8s.io"])
-def test_what_cannot_be_watched_is_said(name: str) -> None:
+@pytest.mark.parametrize("name", ["componentstatuses", "pods.metrics.k8s.io"])
+def test_what_cannot_be_watched_is_polled_where_it_is_named(name: str) -> None:
     listed = resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", verbs=frozenset({"list"}))
     discovery = Discovery(tuple(listed if each is METRICS else each for each in SERVED))
-    (problem,) = chosen(name, discovery=discovery).problems
-    assert problem.kind is ProblemKind.UNWATCHABLE
-    assert "watch" in problem.message
+    selected = chosen(name, discovery=discovery)
+    assert selected.problems == []
+    assert [each.poll for each in selected.streams] == [POLL_SECONDS]
+    (own,) = chosen(Selection(name, poll=7.0), discovery=discovery).streams
+    assert own.poll == 7.0
+    assert chosen("*", "*.metrics.k8s.io", discovery=discovery).streams
+    assert not any(each.poll for each in chosen("*", "*.metrics.k8s.io", discovery=discovery).streams)
+
+
+def test_what_can_be_watched_is_polled_where_an_entry_asks_for_it() -> None:
+    polled, watched = chosen(Selection("pods", poll=60.0), "nodes").streams
+    assert (polled.poll, watched.poll) == (60.0, None)
+
+
+def test_what_cannot_be_listed_is_said() -> None:
+    (problem,) = chosen("bindings").problems
+    assert problem.kind is ProblemKind.UNLISTABLE
+    assert "no list" in problem.message
 
 
 def test_namespaces_of_a_cluster_scoped_resource_are_said() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakes.api import gone
 from fakes.bench import Bench
 from fakes.value import page
+from syncd.core.errors import Invalid
 from syncd.core.resource import State
 
 
@@ -125,6 +126,7 @@ async def test_a_token_that_expires_twice_leads_to_one_list_of_everything(bench:
     for number in range(6):
         bench.api.put(f"p{number}")
     bench.api.list_answers.extend([None, gone(), None, gone()])
+    bench.api.watch_answers.append(Invalid(422, "Invalid"))  # it knows no WatchList
     await bench.live(bench.settings(page_size=2))
     await bench.level()
     assert [request.limit for request in bench.api.lists] == [2, 2, 2, 2, None]
