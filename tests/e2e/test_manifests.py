@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import DatabasePlace
-from e2e.world import World, until
-from syncd.app.daemon import Daemon
 from syncd.core.resource import State
 from syncd.simulator.simulator import Simulator
+from tests.conftest import DatabasePlace
+from tests.e2e.world import World, until
 
 BASE = Path(__file__).parents[2] / "deploy/kubernetes/base"
 RESOURCES: list[Any] = yaml.safe_load((BASE / "syncd.yaml").read_text())["resources"]
@@ -48,12 +47,12 @@ async def world(sqlite_place: DatabasePlace, tmp_path: Path) -> AsyncIterator[Wo
         yield made
 
 
-def parked(daemon: Daemon) -> list[str]:
-    """The resources that are parked, once all others are live."""
-    streams = {r.stream.resource.name: r.progress.state for r in daemon.reflectors}
-    if set(streams.values()) - {State.LIVE, State.PARKED}:
+def parked(world: World) -> list[str]:
+    """The resources that are parked, once the table calls all others live."""
+    states = {resource: state for (resource, _), state in world.table.states().items()}
+    if len(states) < len(RESOURCES) or set(states.values()) - {State.LIVE, State.PARKED}:
         return []
-    return [name for name, state in streams.items() if state is State.PARKED]
+    return [resource for resource, state in states.items() if state == State.PARKED]
 
 
 async def test_the_role_is_enough(world: World) -> None:
@@ -78,6 +77,6 @@ async def test_the_role_is_enough(world: World) -> None:
 )
 async def test_without_one_verb_one_stream_is_parked(world: World, resource: str, verb: str) -> None:
     grant(world.simulator, without=(resource, verb))
-    async with world.running(*RESOURCES, live=False) as daemon:
+    async with world.running(*RESOURCES, live=False):
         # Where only the watch is refused it is live for a moment, between its list and that.
-        await until(lambda: parked(daemon) == [resource], f"{resource} is parked, and nothing else")
+        await until(lambda: parked(world) == [resource], f"{resource} is parked, and nothing else")
