@@ -16,9 +16,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from conftest import DatabasePlace
-from e2e.world import CONFIGMAPS, PODS, World, until
 from syncd.store.engine import Engine
+from tests.conftest import DatabasePlace
+from tests.e2e.world import CONFIGMAPS, PODS, World, until
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_postgresql_read_only_then_restarted(own_postgres: Any, tmp_path: 
                 connection.execute("SELECT pg_reload_conf()")
             await asyncio.sleep(1.5)
             assert len(world.table.writes()) > count
-            await asyncio.to_thread(pg_ctl, own_postgres, "-w", "-m", "immediate", "restart")
+            await asyncio.to_thread(pg_ctl, own_postgres, "-w", "-m", "fast", "restart")
             await asyncio.sleep(1.0)
         await world.level(PODS, CONFIGMAPS)
         await process.ready()
@@ -96,7 +96,7 @@ async def test_sigterm_while_postgresql_is_away(own_postgres: Any, tmp_path: Pat
         world.write_config("pods")
         process = await world.spawn()
         await process.ready()
-        await asyncio.to_thread(pg_ctl, own_postgres, "-w", "-m", "immediate", "stop")
+        await asyncio.to_thread(pg_ctl, own_postgres, "-w", "-m", "fast", "stop")
         async with world.churn(50):
             await asyncio.sleep(1.0)
             assert process.code is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.world import CONFIGMAPS, Reader, World, parts
+from tests.e2e.world import CONFIGMAPS, Reader, World, parts
 
 
 async def test_a_relist_writes_the_difference_and_nothing_vanishes(world: World) -> None:
@@ -65,5 +65,5 @@ async def test_a_410_while_it_runs(world: World) -> None:
             simulator.compact()
             faults.cut_watches("configmaps")
             await world.level(CONFIGMAPS)
-        assert simulator.requests.lists("configmaps") >= 30
+        assert simulator.requests.lists("configmaps") >= 20  # the first list is ten pages, each relist more
     assert len(world.table.tombstones("configmaps")) == 3
