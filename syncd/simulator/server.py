@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ import uvicorn
 from syncd.simulator.api import Api
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
+
+_LOGGER = logging.getLogger("uvicorn.error")
 
 
 class _Server(uvicorn.Server):
@@ -69,7 +72,6 @@ class SimulatorServer:
             lifespan="off",
             loop="asyncio",
             log_config=None,
-            log_level="critical",  # a cut connection is no error here
             access_log=False,
             server_header=False,
             ssl_certfile=self._certificate,
@@ -77,6 +79,8 @@ class SimulatorServer:
             timeout_keep_alive=3_600,
             timeout_graceful_shutdown=1,
         )
+        self._level = _LOGGER.level
+        _LOGGER.setLevel(logging.CRITICAL)  # a cut connection is no error here
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets=[bound]))
         while not self._server.started:
@@ -91,6 +95,7 @@ class SimulatorServer:
     ) -> None:
         assert self._server is not None  # both were set on entering
         assert self._task is not None
+        _LOGGER.setLevel(self._level)
         self.simulator.faults.cut_watches()
         self.simulator.faults.release_pauses()
         self._server.should_exit = True

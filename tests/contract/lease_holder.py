@@ -8,11 +8,10 @@ import asyncio
 import os
 import sys
 
-from mirror_case import STREAM, item
-
 from syncd.core.change import Batch
 from syncd.core.errors import FenceLost, LeaseHeld
 from syncd.store.database import Database
+from tests.contract.mirror_case import STREAM, item
 
 
 async def main(url: str, schema: str) -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mirror_case import PODS, Mirror, Place, gone, item, opened
 
 from syncd.core.change import Batch, Committed, Deletion, StreamRow
 from syncd.core.document import Item
 from syncd.core.ports import Registry, Store
 from syncd.core.resource import Cause, State, Stream
+from tests.contract.mirror_case import PODS, Mirror, Place, gone, item, opened
 
 OBJECTS = "SELECT object_key, stream_id, uid, resource_version FROM syncd_objects ORDER BY 1"
 TOMBSTONES = (
@@ -27,8 +27,19 @@ COUNTED = (
 )
 
 
+def usual_batch(chance: random.Random) -> Batch:
+    """What a watch brings: objects keep their uid and leave with their last content."""
+    names = chance.sample([f"a/{n}" for n in range(8)], chance.randint(0, 6))
+    cut = chance.randint(0, len(names))
+    deleted = [gone(key, chance.randint(1, 40), cause=chance.choice(list(Cause))) for key in names[cut:]]
+    upserts = [item(key, chance.choice([*range(1, 40), "opaque"])) for key in names[:cut]]
+    return Batch(upserts=upserts, deletes=deleted, guarded=chance.random() < 0.7)
+
+
 def some_batch(chance: random.Random) -> Batch:
     """Any batch that a reflector may hand over, and some that it should not."""
+    if chance.random() < 0.5:
+        return usual_batch(chance)
     names = chance.sample([f"a/{n}" for n in range(8)], chance.randint(1, 6))
     upserts: list[Item] = []
     deletes: list[Deletion] = []
@@ -77,6 +88,20 @@ async def test_random_histories_mean_the_same(sqlite_place: Place, postgres_plac
             if chance.random() < 0.05:
                 for mirror, row in zip((one, two), rows, strict=True):
                     await mirror.store.begin_epoch(row, "odd")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seed", range(4))
+async def test_one_statement_means_what_several_do(
+    sqlite_place: Place, postgres_place: Place, seed: int
+) -> None:
+    chance = random.Random(seed)
+    async with opened(sqlite_place) as one, opened(postgres_place) as two:
+        for _ in range(60):
+            batch = usual_batch(chance)
+            rows = [await mirror.store.open(Stream("prod", PODS)) for mirror in (one, two)]
+            assert await step(one, rows[0], batch) == await step(two, rows[1], batch)
+            assert tables(one) == tables(two), batch
 
 
 async def test_it_is_what_the_engine_asks_for(sqlite_place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pkgutil
 import signal
 import sqlite3
 import tempfile
@@ -13,13 +14,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from mirror_case import PODS, Mirror, Place, item, look, opened
 
-from conftest import DatabasePlace
 from syncd.core.change import Batch, Committed, StreamRow
 from syncd.core.errors import FenceLost, StoreUnavailable
 from syncd.core.resource import Stream
 from syncd.store import engine as engine_module
+from tests.conftest import DatabasePlace
+from tests.contract.mirror_case import PODS, Mirror, Place, item, look, opened
 
 
 @pytest.fixture
@@ -105,13 +106,13 @@ async def test_a_server_made_read_only_then_restarted(own_server: Any) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("step", ["_fence", "_count"])
+@pytest.mark.parametrize("step", ["fence.move", "store._count"])
 async def test_a_session_killed_inside_a_commit(
     postgres_place: Place, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     async with opened(postgres_place) as mirror:
         row = await mirror.open(item("a/x", 100))
-        real = getattr(__import__("syncd.store.store", fromlist=[step]), step)
+        real = pkgutil.resolve_name(f"syncd.store.{step}")
 
         async def killed(connection: Any, *arguments: Any) -> Any:
             found = await real(connection, *arguments)
@@ -119,7 +120,8 @@ async def test_a_session_killed_inside_a_commit(
             look(postgres_place, f"SELECT pg_terminate_backend({pid}, 5000)")
             return found
 
-        monkeypatch.setattr(f"syncd.store.store.{step}", killed)
+        monkeypatch.setattr("syncd.store.quick.is_quick", lambda row, batch: False)
+        monkeypatch.setattr(f"syncd.store.{step}", killed)
         batch = Batch(upserts=[item("a/x", 200)], resource_version="200")
         with pytest.raises(StoreUnavailable):
             await mirror.store.commit(row, batch)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from mirror_case import Mirror, Place, gone, item, opened
 
 from syncd.core.change import Deletion
 from syncd.core.resource import Cause
+from tests.contract.mirror_case import Mirror, Place, gone, item, opened
 
 HUGE = str(2**63)  # a number that no bigint holds: it does not compare
 

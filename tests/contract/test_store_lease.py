@@ -14,13 +14,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from mirror_case import STREAM, Mirror, Place, Ticking, item, look, opened
 
 from syncd.core.errors import FenceLost, LeaseHeld, StoreUnavailable
 from syncd.core.resource import Cause
 from syncd.store.database import Database
 from syncd.store.lease import Lease
 from syncd.store.lock import alive
+from tests.contract.mirror_case import STREAM, Mirror, Place, Ticking, item, look, opened
 
 LONG_AGO = "2026-01-01 00:00:00.000000"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from mirror_case import Place, look
 
 from syncd.core.errors import SchemaMismatch
 from syncd.store.database import Database
 from syncd.store.migrate import head
 from syncd.store.schema import metadata
+from tests.contract.mirror_case import Place, look
 
 
 @pytest.fixture

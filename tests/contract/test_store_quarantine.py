@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from mirror_case import Mirror, Place, gone, item, keys, opened
 
 from syncd.core.change import KeyRange
 from syncd.core.document import Item
 from syncd.core.resource import Cause
+from tests.contract.mirror_case import Mirror, Place, gone, item, keys, opened
 
 TOO_BIG = 2**63
 

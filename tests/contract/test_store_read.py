@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from mirror_case import Mirror, Place, gone, item, keys, opened
 
 from syncd.core.change import KeyRange
 from syncd.core.document import same_content
 from syncd.core.resource import Cause
+from tests.contract.mirror_case import Mirror, Place, gone, item, keys, opened
 
 # one of every Unicode plane in use and of every length in UTF-8, around the separator, and both cases
 KEYS = (

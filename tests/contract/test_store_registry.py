@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from mirror_case import PODS, STREAM, Mirror, Place, Ticking, gone, item, opened
 
 from syncd.core.change import Batch, Drift, DriftKind
 from syncd.core.ports import ClusterSeen, Report
 from syncd.core.resource import State, Stream
+from tests.contract.mirror_case import PODS, STREAM, Mirror, Place, Ticking, gone, item, opened
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DatabasePlace
-from e2e.world import World
+from tests.conftest import DatabasePlace
+from tests.e2e.world import World
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from conftest import DatabasePlace
+from tests.conftest import DatabasePlace
 
 
 @dataclass(frozen=True, slots=True)

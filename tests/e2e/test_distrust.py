@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.world import CONFIGMAPS, PODS, World, parts, until
+from tests.e2e.world import CONFIGMAPS, PODS, World, parts, until
 
 
 def changed_after_a_backup(world: World, masked: int | None, writes: int) -> Callable[[], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from e2e.world import (
+from tests.e2e.world import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.world import CONFIGMAPS, World
+from tests.e2e.world import CONFIGMAPS, World
 
 
 async def test_usage_and_configuration_are_2(world: World) -> None:

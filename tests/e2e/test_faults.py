@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any
 
-from e2e.world import CONFIGMAPS, PODS, World, until
 from syncd.simulator.server import write_kubeconfig
+from tests.e2e.world import CONFIGMAPS, PODS, World, until
 
 THREE = [{"name": "configmaps", "namespaces": ["a", "b", "d"]}, "pods"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from e2e.world import CONFIGMAPS, PODS, Reader, World, until
+from tests.e2e.world import CONFIGMAPS, PODS, Reader, World, until
 
 KILLS = 10
 

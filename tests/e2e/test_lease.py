@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from e2e.world import CONFIGMAPS, PODS, World, until
+from tests.e2e.world import CONFIGMAPS, PODS, World, until
 
 SCALE = 0.2  # the lease lasts 3 s
 

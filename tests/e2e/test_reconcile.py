@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from e2e.world import CONFIGMAPS, PODS, WIDGETS, World, parts
 from syncd.app.reconciling import Run, Wanted, reconcile
 from syncd.core.recovery import Timing
 from syncd.sync.reconcile import Order
+from tests.e2e.world import CONFIGMAPS, PODS, WIDGETS, World, parts
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ import base64
 import gc
 from typing import Any
 
-from e2e.world import SECRETS, World, until
+from tests.e2e.world import SECRETS, World, until
 
 PLANTED = "pLaNtEd-0123456789-vAlUe"
 ENCODED = base64.b64encode(PLANTED.encode()).decode()

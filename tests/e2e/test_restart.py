@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from e2e.world import CONFIGMAPS, DEPLOYMENTS, PODS, SECRETS, WIDGETS, World, names, until
+from tests.e2e.world import CONFIGMAPS, DEPLOYMENTS, PODS, SECRETS, WIDGETS, World, names, until
 
 TYPES = (PODS, DEPLOYMENTS, CONFIGMAPS, SECRETS, WIDGETS)
 

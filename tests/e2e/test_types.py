@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from e2e.world import CONFIGMAPS, WIDGETS, World, until
 from syncd.simulator.custom import CRDS
+from tests.e2e.world import CONFIGMAPS, WIDGETS, World, until
 
 NAME = "widgets.example.com"
 

@@ -18,14 +18,14 @@ from typing import Any, Self
 import httpx
 import psycopg
 
-from conftest import DatabasePlace
-from e2e.table import Glimpse, Table
 from syncd.app.daemon import Daemon, running
 from syncd.config import Config, load
 from syncd.core.recovery import Timing
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
+from tests.conftest import DatabasePlace
+from tests.e2e.table import Glimpse, Table
 
 DEADLINE = 30.0  # seconds that anything may take on a slow machine
 PODS, CONFIGMAPS = ("", "pods"), ("", "configmaps")

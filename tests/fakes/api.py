@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fakes.value import PODS, Json, bookmark, failed, line, page, pod
 from syncd.core.errors import ConnectionLost, Expired, NotFound, SyncdError, VersionTooLarge
 from syncd.core.ports import Discovery, ListRequest, WatchRequest
 from syncd.core.resource import Resource, Stream
+from tests.fakes.value import PODS, Json, bookmark, failed, line, page, pod
 
 Answer = bytes | SyncdError | None
 _END = object()
@@ -36,6 +36,10 @@ class OpenWatch:
 
     def push(self, what: bytes | SyncdError | object) -> None:
         self.queue.put_nowait(what)
+
+    def end(self) -> None:
+        """The plain end."""
+        self.push(_END)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while (what := await self.queue.get()) is not _END:
@@ -57,6 +61,7 @@ class FakeApi:
         expired_in_stream: whether 410 of a watch comes as an event, not as a status.
         dropping: events are not delivered, and never will be.
         short: seconds; a watch for no more is over once it has said what it has to say.
+        initial: what the next WatchLists deliver instead of the truth; each open watch is given to one.
         bookmark_at_once: a watch that has nothing else to say begins with a bookmark.
     """
 
@@ -72,6 +77,7 @@ class FakeApi:
         self.open: list[OpenWatch] = []
         self.list_answers: deque[Answer | Callable[[bytes], Answer]] = deque()
         self.watch_answers: deque[Answer] = deque()
+        self.initial: deque[Callable[[OpenWatch], object]] = deque()
         self.gate: asyncio.Event | None = None
         self.floor = 0
         self.expired_in_stream = True
@@ -173,8 +179,13 @@ class FakeApi:
         if answer is not None:
             watch.push(answer)
             watch.push(_END)
+        elif request.initial_events and self.initial:
+            self.initial.popleft()(watch)
         elif request.initial_events:
-            watch.push(b"".join(line("ADDED", value) for value in self.objects.values()))
+            listed = [self.objects[key] for key in sorted(self.objects, key=str.encode)]
+            watch.push(
+                b"".join(line("ADDED", value) for value in listed if _matches(value, stream, ListRequest()))
+            )
             watch.push(bookmark(self.rv, ends_initial=True))
         elif since < self.floor and self.expired_in_stream:
             watch.push(failed(410, "Expired"))

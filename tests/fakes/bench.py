@@ -9,9 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fakes.api import FakeApi
-from fakes.clock import FakeClock
-from fakes.store import FaultyStore
 from syncd.core.change import StreamRow
 from syncd.core.document import Transform
 from syncd.core.ports import ClusterSeen, Report
@@ -25,6 +22,9 @@ from syncd.sync.environment import Environment, Settings
 from syncd.sync.identity import Identity
 from syncd.sync.reconcile import Order, Reconcile
 from syncd.sync.reflector import Reflector
+from tests.fakes.api import FakeApi
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import FaultyStore
 
 PATIENCE = 20.0  # real seconds; a busy machine is given plenty
 

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 
-from fakes.api import FakeApi
-from fakes.value import compact
 from syncd.core.errors import NotFound, SyncdError
 from syncd.core.ports import Discovery, ListRequest, WatchRequest
 from syncd.core.resource import Resource, Stream
 from syncd.sync.definitions import DEFINITIONS
+from tests.fakes.api import FakeApi
+from tests.fakes.value import compact
 
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES_PATH = "/apis/apiregistration.k8s.io/v1/apiservices"

@@ -13,8 +13,6 @@ import psycopg
 import pytest
 import trustme
 
-from conftest import DatabasePlace
-from fakes.front import Cluster
 from syncd.app import database_check
 from syncd.app.check import Verdict, check_all, verdict
 from syncd.app.cluster_check import AT_A_TIME, Expected
@@ -25,6 +23,8 @@ from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
 from syncd.store.database import Database
 from syncd.store.inspection import Inspection, SchemaState
+from tests.conftest import DatabasePlace
+from tests.fakes.front import Cluster
 
 
 def about(findings: Sequence[Finding], check: str, subject: str = "") -> list[Finding]:

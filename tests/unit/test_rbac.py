@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fakes.front import Cluster
 from syncd.app.rbac import Account, documents, render
 from syncd.core.access import SUPPORTING, Need
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
+from tests.fakes.front import Cluster
 
 KUBECTL = shutil.which("kubectl") or ""
 TOKEN = "the-account"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fakes.front import Cluster
+from tests.fakes.front import Cluster
 
 
 async def test_it_lists_what_is_mirrored_by_which_entry_and_what_is_not_and_why(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.value import item
 from syncd.core.batching import Gathering
 from syncd.core.change import Batch, Change, Delete, Marks, Reached, Upsert
 from syncd.core.document import Item
 from syncd.core.resource import Cause
+from tests.fakes.value import item
 
 
 def gathered(*changes: Change, **bounds: int) -> list[Batch]:

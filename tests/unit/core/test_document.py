@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.recording import NAMES, recording
-from fakes.value import PODS, SECRETS, WIDGETS, Json, compact, pod
 from syncd.core.document import Transform, definition_identity, same_content
 from syncd.core.errors import ProtocolError
 from syncd.core.frames import EventType, LineSplitter, parse_frame, parse_page
+from tests.fakes.recording import NAMES, recording
+from tests.fakes.value import PODS, SECRETS, WIDGETS, Json, compact, pod
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 PLANTED = "cGxhbnRlZA=="
@@ -250,7 +250,21 @@ def test_nesting_past_the_stack_is_a_protocol_error(around: bytes) -> None:
 def test_same_content_is_equality_of_the_values(left: object, right: object) -> None:
     assert same_content(json.dumps(left), json.dumps(left, indent=1))
     if json.dumps(left) != json.dumps(right):
-        assert same_content(json.dumps(left), json.dumps(right)) == (left == right)
+        assert same_content(json.dumps(left), json.dumps(right)) == (_typed(left) == _typed(right))
+
+
+def _typed(value: object) -> object:
+    """Python takes True for 1; JSON does not."""
+    if isinstance(value, dict):
+        return {key: _typed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_typed(one) for one in value]
+    return ("a boolean", value) if isinstance(value, bool) else value
+
+
+def test_numbers_compare_as_jsonb_keeps_them() -> None:
+    assert same_content('{"a": 1e23, "b": 1.0}', '{"b": 1, "a": 100000000000000000000000}')
+    assert not same_content('{"a": true}', '{"a": 1}')
 
 
 @pytest.mark.parametrize("odd", ['{"a":1e999}', '{"a":"\\ud800"}', "[" * 100_000 + "]" * 100_000, ""])

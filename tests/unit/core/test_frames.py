@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.recording import NAMES, recording
-from fakes.value import PODS, added, bookmark, compact, deleted, failed, modified, page, pod, status
 from syncd.core.document import Transform
 from syncd.core.errors import Expired, ProtocolError, SyncdError
 from syncd.core.frames import EventType, Frame, LineSplitter, parse_frame, parse_page
 from syncd.core.listwatch import ListWatch
+from tests.fakes.recording import NAMES, recording
+from tests.fakes.value import PODS, added, bookmark, compact, deleted, failed, modified, page, pod, status
 
 STREAM = (
     added("a", 101, text="\u0085 \u2028 \u2029 \x0b \x0c \x1c")

@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fakes.recording import recording
-from fakes.value import EVENTS, PODS, added, bookmark, deleted, modified, page, pod
 from syncd.core.change import Change, Delete, KeyRange, Reached, Upsert
 from syncd.core.document import Transform
 from syncd.core.errors import ProtocolError
 from syncd.core.frames import Frame, LineSplitter, Page, parse_frame, parse_page
 from syncd.core.listwatch import Listed, Listing, ListWatch, SnapshotPage, Watching
+from tests.fakes.recording import recording
+from tests.fakes.value import EVENTS, PODS, added, bookmark, deleted, modified, page, pod
 
 
 def frame(raw: bytes) -> Frame:

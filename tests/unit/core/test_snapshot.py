@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.value import item
 from syncd.core.change import DriftKind, RowVersion, Tombstone
 from syncd.core.document import Item
 from syncd.core.resource import Cause
 from syncd.core.snapshot import DeletionGuard, difference, judge
+from tests.fakes.value import item
 
 
 def row(of: Item, *, document: str | None = None, quarantined: bool = False) -> RowVersion:

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.recording import NAMES, recording
-from fakes.value import compact
 from syncd.core.errors import (
     ApiError,
     Expired,
@@ -23,6 +21,8 @@ from syncd.core.errors import (
     VersionTooLarge,
 )
 from syncd.core.status import api_error
+from tests.fakes.recording import NAMES, recording
+from tests.fakes.value import compact
 
 Case = tuple[dict[str, object] | bytes, int, str | None, type[ApiError], float | None]
 

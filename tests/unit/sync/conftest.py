@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.bench import Bench
+from tests.fakes.bench import Bench
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fakes.api import gone
-from fakes.bench import Bench
-from fakes.value import page, pod
 from syncd.core.errors import ConnectionLost, Forbidden, ServerError, SyncdError
 from syncd.core.resource import State
+from tests.fakes.api import gone
+from tests.fakes.bench import Bench
+from tests.fakes.value import page, pod
 
 
 def relists(bench: Bench) -> int:

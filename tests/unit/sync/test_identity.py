@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from fakes.bench import Lines
-from fakes.cluster import FakeCluster
 from syncd.core.errors import ConnectionLost, FenceLost
 from syncd.core.ports import ClusterSeen, Registry
 from syncd.sync.identity import Identity
+from tests.fakes.bench import Lines
+from tests.fakes.cluster import FakeCluster
 
 
 class Cluster(FakeCluster):

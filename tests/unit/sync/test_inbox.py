@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from fakes.value import item
 from syncd.core.batching import Gathering
 from syncd.core.change import Reached, Upsert
 from syncd.core.resource import Cause
 from syncd.sync.inbox import Inbox, Opened, Relist, Task
+from tests.fakes.value import item
 
 
 def inbox(limit: int = 10_000, max_changes: int = 100) -> Inbox:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fakes.bench import Bench
-from fakes.value import compact, item, page, pod
 from syncd.core.errors import Forbidden
 from syncd.core.resource import State
 from syncd.sync.reconcile import Order, Reconcile
+from tests.fakes.bench import Bench
+from tests.fakes.value import compact, item, page, pod
 
 SPOILED = (
     "DELETE FROM syncd_objects WHERE object_key = 'default/p1'",

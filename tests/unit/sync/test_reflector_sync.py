@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fakes.api import gone
-from fakes.bench import Bench
-from fakes.value import page
 from syncd.core.errors import Invalid
 from syncd.core.resource import State
+from tests.fakes.api import gone
+from tests.fakes.bench import Bench
+from tests.fakes.value import page
 
 
 async def test_first_sync_in_pages(bench: Bench) -> None:

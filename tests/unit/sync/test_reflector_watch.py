@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.api import FakeApi
-from fakes.bench import Bench
-from fakes.value import EVENTS, SECRETS, added, compact, failed, pod
 from syncd.core.change import Batch, Committed, StreamRow
 from syncd.core.document import Transform
 from syncd.core.errors import (
@@ -24,6 +21,9 @@ from syncd.core.errors import (
 )
 from syncd.core.resource import State, Stream
 from syncd.sync.reflector import Reflector
+from tests.fakes.api import FakeApi
+from tests.fakes.bench import Bench
+from tests.fakes.value import EVENTS, SECRETS, added, compact, failed, pod
 
 
 async def test_a_bookmark_moves_the_checkpoint_and_no_row(bench: Bench) -> None:

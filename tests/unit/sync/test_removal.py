@@ -6,11 +6,11 @@ from collections import deque
 
 import pytest
 
-from fakes.cluster import DEFINITIONS_PATH, SERVICES_PATH, FakeCluster
-from fakes.value import PODS, WIDGETS, compact, page
 from syncd.core.errors import ConnectionLost, Forbidden, SyncdError
 from syncd.core.ports import Discovery
 from syncd.sync.removal import type_removed
+from tests.fakes.cluster import DEFINITIONS_PATH, SERVICES_PATH, FakeCluster
+from tests.fakes.value import PODS, WIDGETS, compact, page
 
 GONE = ("example.com", "widgets")
 HERE = Discovery((PODS,))

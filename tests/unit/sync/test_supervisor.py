@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.bench import Bench
-from fakes.cluster import DEFINITIONS_PATH, FakeCluster
-from fakes.value import PODS, SECRETS, WIDGETS, failed
 from syncd.core.errors import ConfigError, ConnectionLost, Forbidden, Invalid, ServerError
 from syncd.core.recovery import Timing
 from syncd.core.selection import Selection
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
+from tests.fakes.bench import Bench
+from tests.fakes.cluster import DEFINITIONS_PATH, FakeCluster
+from tests.fakes.value import PODS, SECRETS, WIDGETS, failed
 
 WIDGET_NAME = "widgets.example.com"
 
