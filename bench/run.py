@@ -1,0 +1,289 @@
+"""`make bench`: what syncd costs, each figure a ratio to a floor measured in turns with it.
+
+Three pairs of each, median and spread. The floor of a list is curl reading the same pages to nowhere, that
+of a stream curl reading it. The simulated cluster, PostgreSQL and syncd run in processes of their own and
+share this machine's cores. A simulator too slow would make every ratio look good: then the run fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from bench.server import STAMP
+from bench.world import Cluster, Place, Ran, paged_list, places, ran, stream
+
+LEAST_LIST = 40e6  # bytes a second
+LEAST_EVENTS = 2_000  # a second
+SYNCD = (sys.executable, "-m", "syncd")
+
+
+@dataclass(slots=True)
+class Figure:
+    """One line of the table: what was measured over its floor, pair by pair."""
+
+    name: str
+    floor: str
+    ratios: list[float] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
+    floors: list[float] = field(default_factory=list)
+    unit: str = "s"
+
+    def pair(self, measured: float, floor: float) -> None:
+        self.measured.append(measured)
+        self.floors.append(floor)
+        self.ratios.append(measured / floor)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ratios)
+
+
+class Bench:
+    """All measurements, in order."""
+
+    def __init__(self, pods: int, pairs: int, where: dict[str, Place]) -> None:
+        self.pods = pods
+        self.pairs = pairs
+        self.places = where
+        self.cluster = Cluster(pods, where["sqlite"].directory)
+        self.figures: list[Figure] = []
+        self.speed: dict[str, float] = {}
+
+    def run(self) -> None:
+        """Everything."""
+        self._check_speed()
+        for kind in ("postgresql", "sqlite"):
+            self._against_list(f"first sync into {kind}", kind, self._first_sync)
+        self._against_list("clean reconcile, postgresql", "postgresql", self._reconcile)
+        self._quiet_restart()
+        self._catch_up()
+        self._lag()
+        self._memory()
+
+    def _check_speed(self) -> None:
+        seconds, size = paged_list(self.cluster)
+        version = self.cluster.version()
+        self.cluster.tell(f"touch {LEAST_EVENTS * 2}")
+        spent, _ = stream(self.cluster, version, LEAST_EVENTS * 2)
+        self.speed = {"list_mb_s": size / seconds / 1e6, "events_s": LEAST_EVENTS * 2 / spent}
+        if size / seconds < LEAST_LIST or LEAST_EVENTS * 2 / spent < LEAST_EVENTS:
+            raise SystemExit(f"the simulator is too slow for honest ratios: {self.speed}")
+
+    def _against_list(self, name: str, kind: str, measure: Callable[[Place], float]) -> None:
+        figure = self._figure(name, "paged list by curl")
+        for _ in range(self.pairs):
+            floor, _ = paged_list(self.cluster)
+            figure.pair(measure(self.places[kind]), floor)
+
+    def _first_sync(self, place: Place) -> float:
+        place.wipe()
+        config = place.configuration(self.cluster)
+        ran(*SYNCD, "migrate", "-c", config)
+        return ran(*SYNCD, "sync", "-c", config).seconds
+
+    def _reconcile(self, place: Place) -> float:
+        with Daemon(place, self.cluster) as daemon:
+            daemon.wait()
+            begun = time.perf_counter()
+            ran(*SYNCD, "reconcile", "-c", daemon.config)
+            return time.perf_counter() - begun
+
+    def _quiet_restart(self) -> None:
+        figure = self._figure("quiet restart until live, postgresql", "python -c 'import syncd.cli.main'")
+        place = self.places["postgresql"]
+        with Daemon(place, self.cluster) as daemon:
+            daemon.wait()
+        for _ in range(self.pairs):
+            floor = ran(sys.executable, "-c", "import syncd.cli.main").seconds
+            with Daemon(place, self.cluster) as daemon:
+                figure.pair(daemon.wait(), floor)
+
+    def _catch_up(self) -> None:
+        figure = self._figure(f"catch-up of {self.pods} missed events, postgresql", "the raw stream by curl")
+        place = self.places["postgresql"]
+        with Daemon(place, self.cluster) as daemon:
+            daemon.wait()
+        for _ in range(self.pairs):
+            version = self.cluster.version()
+            target = self.cluster.tell(f"touch {self.pods}")
+            floor, _ = stream(self.cluster, version, self.pods)
+            with Daemon(place, self.cluster) as daemon:
+                figure.pair(daemon.wait_version(target), floor)
+
+    def _lag(self) -> None:
+        middle = self._figure("lag p50 at 200 events/s, postgresql", "watch, one upsert, commit", "ms")
+        high = self._figure("lag p99 at 200 events/s, postgresql", "watch, one upsert, commit", "ms")
+        place = self.places["postgresql"]
+        for _ in range(self.pairs):
+            bare = self._bare_lags(place)
+            with Daemon(place, self.cluster) as daemon:
+                daemon.wait()
+                time.sleep(1)
+                since = time.time_ns()
+                self.cluster.tell("pace 200 15")
+                time.sleep(1)
+                lags = _lags(place, f"{place.schema}.syncd_objects", since)
+            middle.pair(_percentile(lags, 50), _percentile(bare, 50))
+            high.pair(_percentile(lags, 99), _percentile(bare, 99))
+
+    def _bare_lags(self, place: Place) -> list[float]:
+        with psycopg.connect(place.url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS bare CASCADE")
+        command = [
+            sys.executable,
+            "-m",
+            "bench.bare",
+            self.cluster.url,
+            self.cluster.version(),
+            place.url,
+            "bare",
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(1)
+        since = time.time_ns()
+        self.cluster.tell("pace 200 15")
+        time.sleep(1)
+        process.kill()
+        process.wait()
+        return _lags(place, "bare.bare", since)
+
+    def _memory(self) -> None:
+        small = Cluster(max(100, self.pods // 10), self.places["sqlite"].directory)
+        figure = self._figure(
+            f"peak memory of a first sync of {self.pods} pods", f"of {self.pods // 10}", "MB"
+        )
+        place = self.places["postgresql"]
+        try:
+            for _ in range(self.pairs):
+                peaks: list[Ran] = []
+                for cluster in (small, self.cluster):
+                    place.wipe()
+                    peaks.append(ran(*SYNCD, "sync", "-c", place.configuration(cluster)))
+                figure.pair(peaks[1].peak / 1e6, peaks[0].peak / 1e6)
+        finally:
+            small.close()
+
+    def _figure(self, name: str, floor: str, unit: str = "s") -> Figure:
+        print(f"… {name}", file=sys.stderr, flush=True)
+        figure = Figure(name, floor, unit=unit)
+        self.figures.append(figure)
+        return figure
+
+
+class Daemon:
+    """A `syncd run` and how to know that it is there."""
+
+    def __init__(self, place: Place, cluster: Cluster) -> None:
+        self.place = place
+        self.port = 18090
+        self.config = place.configuration(cluster, f"127.0.0.1:{self.port}")
+
+    def __enter__(self) -> Daemon:
+        self._begun = time.perf_counter()
+        self._process = subprocess.Popen([*SYNCD, "run", "-c", str(self.config)])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def wait(self) -> float:
+        """Seconds from the start of the process until every stream is live."""
+        return self._until(lambda: self._get("/readyz?strict") is not None)
+
+    def wait_version(self, version: str) -> float:
+        """Seconds until the table holds that version."""
+
+        def reached() -> bool:
+            found = self._get("/status")
+            streams = json.loads(found)["clusters"][0]["streams"] if found else []
+            with psycopg.connect(self.place.url) as connection:
+                newest = connection.execute(
+                    f"SELECT 1 FROM {self.place.schema}.syncd_objects"
+                    " WHERE resource_version_number >= %s LIMIT 1",
+                    (int(version),),
+                ).fetchone()
+            return bool(streams) and newest is not None
+
+        return self._until(reached)
+
+    def _until(self, done: Callable[[], bool]) -> float:
+        while not done():
+            if self._process.poll() is not None or time.perf_counter() - self._begun > 120:
+                raise SystemExit("syncd did not get there")
+            time.sleep(0.02)
+        return time.perf_counter() - self._begun
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2) as answer:
+                return bytes(answer.read())
+        except OSError:
+            return None
+
+
+def _lags(place: Place, table: str, since: int) -> list[float]:
+    """Milliseconds from the server's send of each object's last change to its commit."""
+    query = (
+        f"SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1e9, annotations->>'{STAMP}'"
+        f" FROM {table} WHERE (annotations->>'{STAMP}')::bigint >= {since}"
+    )
+    with psycopg.connect(place.url) as connection:
+        return [(float(done) - int(sent)) / 1e6 for done, sent in connection.execute(query)]
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100)[percent - 1]
+
+
+def report(bench: Bench) -> str:
+    """The table."""
+    lines = [
+        f"simulator: {bench.speed['list_mb_s']:.0f} MB/s of list, {bench.speed['events_s']:.0f} events/s;"
+        f" {psutil.cpu_count()} cores shared; medians of {bench.pairs} pairs, ratios from least to most",
+        "",
+        "| what | ratio | spread | measured | floor | the floor |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines.extend(
+        f"| {each.name} | {each.median:.2f} | {min(each.ratios):.2f}–{max(each.ratios):.2f}"
+        f" | {statistics.median(each.measured):.2f} {each.unit}"
+        f" | {statistics.median(each.floors):.2f} {each.unit} | {each.floor} |"
+        for each in bench.figures
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("bench/result.json"))
+    options = parser.parse_args()
+    with places() as where:
+        bench = Bench(options.pods, options.pairs, where)
+        try:
+            bench.run()
+        finally:
+            bench.cluster.close()
+        print(report(bench))
+        figures = [asdict(figure) | {"median": figure.median} for figure in bench.figures]
+        options.json.write_text(json.dumps({"speed": bench.speed, "figures": figures}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The simulated cluster of a benchmark, in a process of its own, told what to do by lines on its input.
+
+`touch N` changes N pods as fast as it can; `pace RATE SECONDS` changes distinct pods at a rate, each with
+the time in an annotation; `compact` forgets the history. Each answers a line when it is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from syncd.simulator.server import SimulatorServer, write_kubeconfig
+from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
+
+STAMP = "bench/sent-ns"
+
+
+def touch(simulator: Simulator, count: int) -> None:
+    keys = list(simulator.collection("", "pods").current.keys)
+    for number in range(count):
+        namespace, _, name = keys[number % len(keys)].partition("/")
+        simulator.patch("", "pods", namespace, name, {"status": {"message": f"touched {number}"}})
+
+
+async def pace(simulator: Simulator, rate: float, seconds: float) -> int:
+    keys = list(simulator.collection("", "pods").current.keys)
+    begun, done = time.perf_counter(), 0
+    while (passed := time.perf_counter() - begun) < seconds:
+        while done < passed * rate:
+            namespace, _, name = keys[(done * 7919) % len(keys)].partition("/")
+            stamp = {"metadata": {"annotations": {STAMP: str(time.time_ns())}}}
+            simulator.patch("", "pods", namespace, name, stamp)
+            done += 1
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.5 / rate)
+    return done
+
+
+async def serve(pods: int, kubeconfig: Path) -> None:
+    simulator = Simulator(remember=False, bookmark_interval=60)
+    Workload(simulator).pods(pods)
+    async with SimulatorServer(simulator) as server:
+        write_kubeconfig(kubeconfig, server.url)
+        print(server.url, flush=True)
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            command, *arguments = line.split()
+            match command:
+                case "touch":
+                    touch(simulator, int(arguments[0]))
+                case "pace":
+                    print(await pace(simulator, float(arguments[0]), float(arguments[1])), flush=True)
+                    continue
+                case "compact":
+                    simulator.compact()
+            print(simulator.resource_version, flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pods", type=int, required=True)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    options = parser.parse_args()
+    asyncio.run(serve(options.pods, options.kubeconfig))
