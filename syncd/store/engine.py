@@ -110,18 +110,40 @@ class Engine:
             yield raw.driver_connection
 
     @asynccontextmanager
+    async def autocommit(self) -> AsyncIterator[Any]:
+        """PostgreSQL: the driver's connection, on which each statement is a transaction of its own.
+
+        Raises:
+            StoreUnavailable: as `writing`.
+        """
+        async with self._connected(self._writer, TRANSACTION_TIMEOUT) as connection:
+            raw: Any = (await connection.get_raw_connection()).driver_connection
+            try:
+                await raw.set_autocommit(True)
+                yield raw
+                await raw.set_autocommit(False)
+            except BaseException:
+                await connection.invalidate()  # the pool's others are not in that mode
+                raise
+
+    @asynccontextmanager
     async def _transaction(
         self, engine: AsyncEngine, timeout: float = TRANSACTION_TIMEOUT
     ) -> AsyncIterator[AsyncConnection]:
+        async with self._connected(engine, timeout) as connection:
+            try:
+                async with connection.begin():
+                    yield connection
+            except BaseException as error:
+                if is_disconnect(error):
+                    await connection.invalidate()
+                raise
+
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine, timeout: float) -> AsyncIterator[AsyncConnection]:
         try:
             async with asyncio.timeout(timeout), engine.connect() as connection:
-                try:
-                    async with connection.begin():
-                        yield connection
-                except BaseException as error:
-                    if is_disconnect(error):
-                        await connection.invalidate()
-                    raise
+                yield connection
         except DRIVER_ERRORS as error:
             if is_disconnect(error) and not self.in_memory:
                 await engine.dispose()

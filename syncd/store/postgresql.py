@@ -39,7 +39,7 @@ from syncd.store.merge import (
 FEW = 50
 """Up to so many rows one VALUES list is quicker than a COPY and its temporary table."""
 
-_TYPES = dict.fromkeys(LEAVING_COLUMNS, "text") | {
+TYPES = dict.fromkeys(LEAVING_COLUMNS, "text") | {
     "object_key": 'text COLLATE "C"',
     "resource_version_number": "bigint",
     "generation": "bigint",
@@ -183,7 +183,7 @@ async def _stage(
     """Fills the temporary table where there are many rows; else answers how many the statement carries."""
     if len(rows) <= FEW:
         return len(rows)
-    definition = ", ".join(f"{name} {_TYPES[name]}" for name in names)
+    definition = ", ".join(f"{name} {TYPES[name]}" for name in names)
     # Made once a session, so that the catalogue does not grow; the DELETE is for a batch split by savepoints,
     # which stages more than once in a transaction. Loops over relations without statistics are quadratic.
     await raw.execute(
@@ -229,7 +229,7 @@ def _values(name: str, names: Sequence[str], count: int) -> str:
     if not count:
         return ""
     rows = ", ".join(
-        "(" + ", ".join(f":v{row}_{place}::{_TYPES[one]}" for place, one in enumerate(names)) + ")"
+        "(" + ", ".join(f":v{row}_{place}::{TYPES[one]}" for place, one in enumerate(names)) + ")"
         for row in range(count)
     )
     return f"{name} ({columns(names)}) AS (VALUES {rows}),"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,11 +13,6 @@ from syncd.store.errors import error_code
 from syncd.store.merge import Scope
 from syncd.store.row import chunks
 from syncd.store.schema import quarantine
-
-
-def has_quarantined(stream_id: int) -> sa.ScalarSelect[Any]:
-    """Whether the stream has any, as an expression: the usual commit asks nothing more."""
-    return sa.select(sa.exists().where(quarantine.c.stream_id == stream_id)).scalar_subquery()
 
 
 async def admit(connection: AsyncConnection, scope: Scope, items: Sequence[Item]) -> tuple[list[Item], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,26 +18,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Batch, Committed, Deletion, KeyRange, RowVersion, StreamRow, Tombstone
 from syncd.core.document import Item
-from syncd.core.errors import FenceLost, StoreError, StoreUnavailable
+from syncd.core.errors import StoreError, StoreUnavailable
 from syncd.core.ports import Report
-from syncd.core.resource import Cause, State, Stream
-from syncd.store import reconciliation
+from syncd.core.resource import Cause, Stream
+from syncd.store import fence, quick, reconciliation
 from syncd.store.engine import Engine
 from syncd.store.errors import ROW_ERRORS, is_row_error
 from syncd.store.lease import Lease
 from syncd.store.merge import BulkWriter, Scope, Tally
-from syncd.store.quarantine import admit, has_quarantined, heal, put_away
+from syncd.store.quarantine import admit, heal, put_away
 from syncd.store.redaction import redact_tombstones
 from syncd.store.registry import MirrorRegistry
 from syncd.store.row import (
-    STREAM_ROW,
     read_newest,
     read_rows,
     read_stream,
     read_tombstones,
     stream_row,
 )
-from syncd.store.schema import UtcTime, streams
+from syncd.store.schema import streams
 
 
 class _RowRefusedError(StoreError):
@@ -50,11 +49,14 @@ class MirrorStore(MirrorRegistry):
     def __init__(self, engine: Engine, lease: Lease, writer: BulkWriter) -> None:
         super().__init__(engine, lease)
         self._writer = writer
+        self._identities: dict[int, tuple[str, str, str]] = {}  # cluster, group and resource never change
 
     async def open(self, stream: Stream, *, adopt: Iterable[int] = ()) -> StreamRow:
         async with self._engine.writing() as connection:
             await self._lease.hold(connection)
-            return await self._open_stream(connection, stream, list(adopt))
+            row = await self._open_stream(connection, stream, list(adopt))
+        self._identities[row.stream_id] = stream.identity[:3]
+        return row
 
     async def read(self, stream_id: int) -> StreamRow | None:
         async with self._engine.reading() as connection:
@@ -103,14 +105,31 @@ class MirrorStore(MirrorRegistry):
 
     async def commit(self, row: StreamRow, batch: Batch) -> Committed:
         try:
-            return await self._transaction(row, batch, split=False)
+            committed = await self._quickly(row, batch)
+            return committed or await self._transaction(row, batch, split=False)
         except _RowRefusedError:
             return await self._transaction(row, batch, split=True)
+
+    async def _quickly(self, row: StreamRow, batch: Batch) -> Committed | None:
+        """In one statement, where the database can and the batch is of the usual kind; else None, and
+        nothing is written.
+        """
+        identity = self._identities.get(row.stream_id)
+        if self._engine.is_sqlite or identity is None or not quick.is_quick(row, batch):
+            return None
+        async with self._engine.autocommit() as raw:
+            try:
+                return await quick.commit(raw, identity, row, batch, self._lease.now())
+            except ROW_ERRORS as error:
+                if not is_row_error(error):
+                    raise
+                refused = error
+        raise _RowRefusedError("a row was refused") from refused
 
     async def _transaction(self, row: StreamRow, batch: Batch, *, split: bool) -> Committed:
         now = self._lease.now()
         async with self._engine.writing() as connection:
-            found = await _fence(connection, row, batch, now)
+            found = await fence.move(connection, row, batch, now)
             scope = _scope(row, batch, found, now)
             tally, quarantined = await self._write(connection, scope, batch, found.quarantined, split=split)
             await _count(connection, scope, tally)
@@ -150,7 +169,7 @@ class MirrorStore(MirrorRegistry):
             tally.add(await self._delete(connection, scope, batch.deletes, split=split))
         refused: list[tuple[Item, BaseException]] = []
         if upserts:
-            fresh = batch.fresh and not batch.deletes
+            fresh = batch.fresh and not batch.deletes and not batch.guarded
             tally.add(await self._upsert(connection, scope, upserts, refused, fresh=fresh, split=split))
         if held:
             keys = [item.key for item in upserts] + [deletion.key for deletion in batch.deletes]
@@ -221,52 +240,6 @@ class MirrorStore(MirrorRegistry):
         for half in (deletions[:middle], deletions[middle:]):
             tally.add(await self._delete(connection, scope, half, split=True))
         return tally
-
-
-async def _fence(connection: AsyncConnection, row: StreamRow, batch: Batch, now: datetime) -> Any:
-    """The first statement of every commit: moves the stream's row where it is what the writer believes.
-
-    Raises:
-        FenceLost: it is not.
-    """
-    values: dict[str, Any] = {"last_commit_at": now}
-    if batch.resource_version is not None:
-        values["resource_version"] = batch.resource_version
-    if batch.projection is not None:
-        values["projection"] = batch.projection
-    if batch.state is not None:
-        values["state"] = batch.state.value
-    if batch.state is State.SYNCING:
-        values["syncing_since"] = sa.func.coalesce(streams.c.syncing_since, sa.literal(now, UtcTime))
-    elif batch.state is State.LIVE:
-        values["syncing_since"] = None
-    for mark in fields(batch.marks):
-        value = getattr(batch.marks, mark.name)
-        if value is not None:
-            values[mark.name] = value
-    statement = (
-        sa.update(streams)
-        .where(
-            streams.c.stream_id == row.stream_id,
-            streams.c.holder == row.holder,
-            streams.c.epoch == row.epoch,
-            streams.c.resource_version.is_not_distinct_from(row.resource_version),
-        )
-        .values(**values)
-        .returning(
-            *STREAM_ROW,
-            streams.c.cluster,
-            streams.c.api_group,
-            streams.c.resource,
-            has_quarantined(row.stream_id).label("quarantined"),
-        )
-    )
-    found = (await connection.execute(statement)).first()
-    if found is None:
-        raise FenceLost(
-            f"stream {row.stream_id} is no longer at version {row.resource_version} of this holder"
-        )
-    return found
 
 
 def _scope(row: StreamRow, batch: Batch, found: Any, now: datetime) -> Scope:

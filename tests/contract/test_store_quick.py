@@ -1,4 +1,4 @@
-"""PostgreSQL's commit in one statement: what it takes, what it leaves to several, and who comes in between."""
+"""PostgreSQL: a commit in one statement: what it takes, what it leaves to several, who comes in between."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def test_a_session_killed_while_it_waits(mirror: Mirror, between: psycopg.
 async def test_a_connection_comes_back_with_transactions(mirror: Mirror) -> None:
     row = await mirror.open(item("a/x", 100))
     await mirror.store.commit(row, VERSIONED)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the transaction is one
         async with mirror.database.engine.writing() as connection:
             await connection.exec_driver_sql("DELETE FROM syncd_objects")
             raise ZeroDivisionError
