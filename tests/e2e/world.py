@@ -21,6 +21,7 @@ import psycopg
 from syncd.app.daemon import Daemon, running
 from syncd.config import Config, load
 from syncd.core.recovery import Timing
+from syncd.simulator.record import Record
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
@@ -332,6 +333,7 @@ class Reader:
         self.pictures = 0
         self.counts: list[int] = []
         self.wrong: list[str] = []
+        self._known: dict[tuple[str, int], dict[str, Record]] = {}
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._read())
@@ -362,7 +364,10 @@ class Reader:
         """Where rows are behind the version that their stream claims."""
         collection = self._world.simulator.collection(*self._type)
         inside = f"{namespace}/" if namespace else ""
-        then = {key: each for key, each in collection.past(version).items() if key.startswith(inside)}
+        if (namespace, version) not in self._known:
+            past = collection.past(version)
+            self._known[namespace, version] = {key: past[key] for key in past if key.startswith(inside)}
+        then = self._known[namespace, version]
         found = []
         for key, record in then.items():
             row, later = glimpse.rows.get(key), collection.current.records.get(key)
@@ -371,8 +376,8 @@ class Reader:
             elif row is not None and row[1] < record.version:
                 found.append(f"{key} is at {row[1]}, but at {version} it was at {record.version}")
         for key, (uid, at) in glimpse.rows.items():
-            past = then.get(key)
-            if key.startswith(inside) and at <= version and (past is None or past.uid != uid):
+            before = then.get(key)
+            if key.startswith(inside) and at <= version and (before is None or before.uid != uid):
                 found.append(f"{key} at {at} was gone at {version}")
         return found
 
