@@ -27,7 +27,7 @@ demo: install ## a simulated cluster, mirrored into SQLite, in half a minute (AR
 	@$(BIN)/syncd demo $(ARGS)
 
 test: install-dev ## every test, on SQLite and on a real PostgreSQL
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
 	@$(BIN)/python -m bench.run $(ARGS)
