@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,9 @@ FINDINGS = 3
 
 def perform(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Runs a command's work and exits with its code; errors of our tree become a line on stderr."""
+    if not gc.isenabled():  # as `__main__` left it: what was imported is never looked at again
+        gc.freeze()
+        gc.enable()
     try:
         code = asyncio.run(work())
     except* ConfigError as group:

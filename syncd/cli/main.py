@@ -8,27 +8,26 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from syncd import __version__, logs
-from syncd.app.daemon import Daemon, running, scaled_timing
-from syncd.app.notify import waiting
-from syncd.app.reconciling import Run, Wanted
-from syncd.app.reconciling import reconcile as reconcile_streams
-from syncd.app.service import Service
-from syncd.cli import preflight, report
+from syncd.cli import preflight
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
-from syncd.cli.progress import ReconcileProgress, SyncProgress
-from syncd.cli.settling import settled
 from syncd.config import Config, json_schema
 from syncd.core import recovery
 from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
 from syncd.core.freshness import Verdict
-from syncd.store.database import Database
-from syncd.sync.reconcile import Order
+
+if TYPE_CHECKING:
+    from syncd.app.daemon import Daemon
+    from syncd.app.reconciling import Run, Wanted
+    from syncd.cli.progress import ReconcileProgress
+    from syncd.store.database import Database
+
+# What a command needs alone is imported in it: `status` opens no HTTP client, `run` draws no bars.
 
 CLAIM_SECONDS = 20.0
 """How long a running daemon may take to claim a request before it counts as deaf."""
@@ -64,6 +63,10 @@ def root(
 @app.command()
 def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
     """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT."""
+    from syncd.app.daemon import running, scaled_timing
+    from syncd.app.notify import waiting
+    from syncd.app.service import Service
+
     loaded = load_config(config)
 
     async def work() -> int:
@@ -97,6 +100,10 @@ def sync(
     ] = 60.0,
 ) -> NoReturn:
     """Bring every stream live once, then exit. 3: some stream is parked or could not be had."""
+    from syncd.app.daemon import running, scaled_timing
+    from syncd.cli.progress import SyncProgress
+    from syncd.cli.settling import settled
+
     loaded = load_config(config, quiet=True)
 
     async def work() -> int:
@@ -117,6 +124,8 @@ def status(
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
     """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
+    from syncd.cli import report
+
     loaded, bound = load_config(config), _seconds(max_lag, "--max-lag")
 
     async def work() -> int:
@@ -146,6 +155,11 @@ def reconcile(
     """Compare the clusters with the table, report the drift and repair it. Asks the running daemon; where
     there is none, does it itself. 3: drift is left, or a stream could not be reconciled.
     """
+    from syncd.app.reconciling import Wanted
+    from syncd.cli import report
+    from syncd.cli.progress import ReconcileProgress
+    from syncd.sync.reconcile import Order
+
     loaded = load_config(config, quiet=True)
     wanted = Wanted(tuple(resources or ()), order=Order(deep=deep, dry_run=dry_run))
 
@@ -237,6 +251,7 @@ def demo(
     """Show all of it in half a minute: a simulated cluster, a kill, an expired version, drift, and a proof.
     Needs no cluster and no database server. 1: the table does not equal the cluster.
     """
+    from syncd.cli import report
     from syncd.demo.play import Play, Settings
 
     seconds = None if forever else _seconds(length, "--for").total_seconds()
@@ -268,6 +283,8 @@ class _database:  # noqa: N801 — used as a function
         self._config = config.database
 
     async def __aenter__(self) -> Database:
+        from syncd.store.database import Database
+
         self._database = Database(self._config.url.get_secret_value(), schema=self._config.schema_name)
         return self._database
 
@@ -305,6 +322,10 @@ def _tell_unsettled(daemon: Daemon) -> int:
 
 async def _reconcile(config: Config, wanted: Wanted, progress: ReconcileProgress) -> Run:
     """Does it here under the lease, or asks who has the lease to do it."""
+    from syncd.app.daemon import running, scaled_timing
+    from syncd.app.reconciling import reconcile as reconcile_streams
+    from syncd.cli.settling import settled
+
     try:
         async with running(config, timing=scaled_timing()) as daemon:
             await settled(daemon, 60.0)
@@ -315,6 +336,8 @@ async def _reconcile(config: Config, wanted: Wanted, progress: ReconcileProgress
 
 
 async def _ask(database: Database, wanted: Wanted, progress: ReconcileProgress, held: LeaseHeld) -> Run:
+    from syncd.app.reconciling import Run
+
     arguments: Mapping[str, Any] = {
         "resources": list(wanted.resources),
         "deep": wanted.order.deep,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from syncd.app import rbac as accounts
-from syncd.app.check import Verdict, check_all
 from syncd.app.finding import Finding, Severity
-from syncd.app.resources import Inventory, inventories, selected
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, perform
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.config import Cluster, Config
@@ -22,8 +20,10 @@ from syncd.core.explanation import Explained, Reason
 from syncd.core.offline import offline
 from syncd.core.selection import Chosen
 
+if TYPE_CHECKING:
+    from syncd.app.resources import Inventory
+
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_CODES = {Verdict.FINE: DONE, Verdict.UNCHECKED: FAILED, Verdict.CONFIG: USAGE, Verdict.FAILS: FINDINGS}
 
 
 class Form(StrEnum):
@@ -54,6 +54,8 @@ def resources(
     """List what each cluster serves, what of it is mirrored, by which entry, and what is not and why.
     3: an entry means nothing that is served.
     """
+    from syncd.app.resources import inventories
+
     loaded = load_config(config, quiet=True)
 
     async def work() -> int:
@@ -77,6 +79,9 @@ def check(config: ConfigOption = None, output: OutputOption = Output.TABLE) -> N
     """Find what would fail before it does: log-in, permissions, certificates, database, room. Exits 0 when
     nothing would, 3 when something would, 1 when something could not be checked, 2 for the configuration.
     """
+    from syncd.app.check import Verdict, check_all
+
+    codes = {Verdict.FINE: DONE, Verdict.UNCHECKED: FAILED, Verdict.CONFIG: USAGE, Verdict.FAILS: FINDINGS}
     loaded = load_config(config, quiet=True)
 
     async def work() -> int:
@@ -86,7 +91,7 @@ def check(config: ConfigOption = None, output: OutputOption = Output.TABLE) -> N
             typer.echo(json.dumps(document, indent=2))
         else:
             _print_findings(findings)
-        return _CODES[verdict]
+        return codes[verdict]
 
     perform(work)
 
@@ -169,6 +174,8 @@ async def _needs(config: Config, cluster: Cluster, *, without_cluster: bool) -> 
                 f"{cluster.name}: cannot be said with --offline:\n  {lines}\nRun it without --offline"
             )
         return said.needs
+    from syncd.app.resources import selected
+
     try:
         found = await selected(config, cluster)
     except ConfigError:

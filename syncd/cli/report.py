@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from syncd.app.reconciling import Run
 from syncd.core.freshness import Sign, Verdict, verdict
-from syncd.store.status import Status, StreamStatus
+
+if TYPE_CHECKING:
+    from syncd.app.reconciling import Run
+    from syncd.store.status import Status, StreamStatus
 
 _COUNTS = ("checked", "missing", "stale", "ghost", "altered", "repaired")
 

@@ -76,7 +76,7 @@ async def _sqlite(engine: Engine) -> Inspection:
         obstacles=obstacles,
         schema=schema,
         revision=revision,
-        needed=migrate.head(),
+        needed=migrate.HEAD,
         free_bytes=shutil.disk_usage(place).free if place else None,
         used_bytes=path.stat().st_size if path.is_file() else 0,
         lease=lease,
@@ -120,7 +120,7 @@ async def _postgresql(engine: Engine) -> Inspection:
         obstacles=obstacles,
         schema=schema,
         revision=revision,
-        needed=migrate.head(),
+        needed=migrate.HEAD,
         used_bytes=used,
         lease=lease,
         lapsed=lapsed,
@@ -186,7 +186,7 @@ async def _scalar(connection: AsyncConnection, statement: str, **values: str) ->
 
 
 async def _schema(engine: Engine) -> tuple[str | None, SchemaState]:
-    revision, needed = await migrate.current(engine), migrate.head()
+    revision, needed = await migrate.current(engine), migrate.HEAD
     if revision is None:
         return None, SchemaState.ABSENT
     if revision == needed:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic.script import ScriptDirectory
 
 from syncd.core.errors import SchemaMismatch
 from syncd.store.database import Database
-from syncd.store.migrate import head
+from syncd.store.migrate import HEAD, _config
 from syncd.store.schema import metadata
 from tests.contract.mirror_case import Place, look
 
@@ -52,7 +54,7 @@ def described(connection: sa.Connection) -> dict[str, Any]:
 
 async def test_head_is_the_metadata(database: Database) -> None:
     await database.migrate()
-    assert await database.current() == head()
+    assert await database.current() == HEAD
     await database.check()
     async with database.engine.reading() as connection:
         migrated = await connection.run_sync(described)
@@ -62,6 +64,25 @@ async def test_head_is_the_metadata(database: Database) -> None:
         made = await connection.run_sync(described)
     assert set(made) == set(metadata.tables)
     assert migrated == made
+
+
+def test_head_is_the_last_revision() -> None:
+    assert ScriptDirectory.from_config(_config()).get_current_head() == HEAD
+
+
+async def test_a_database_at_head_needs_no_alembic(place: Place) -> None:
+    database = Database(place.url, place.schema)
+    await database.migrate()
+    await database.close()
+    script = (
+        "import asyncio, sys; from syncd.store.database import Database\n"
+        "async def main():\n"
+        f"    database = Database({place.url!r}, {place.schema!r})\n"
+        "    await database.migrate(); await database.check(); await database.close()\n"
+        "asyncio.run(main()); assert 'alembic' not in sys.modules"
+    )
+    done = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await done.wait() == 0
 
 
 async def test_down_to_base_leaves_no_table(database: Database) -> None:
