@@ -198,7 +198,8 @@ class _Exchange:
 
     async def _watch(self, kind: Kind) -> None:
         options = listing.ListOptions.parse(self.request.query)
-        watch.validate(options)
+        spoilt = self._simulator.faults.watch_lists.get(kind.storage)
+        watch.validate(options, watch_list=spoilt != "refuse")
         scope = listing.scope(kind, self.request.namespace, self.request.query)
         watcher = Watcher(kind.storage)
         stream = watch.WatchStream(self._simulator, self._view(kind), scope, options, watcher)

@@ -34,6 +34,7 @@ _FAULTS = (
     "stall_watches",
     "release_watches",
     "drop_events",
+    "spoil_watch_lists",
     "stale_group",
     "missing_group",
     "restore_group",

@@ -5,6 +5,7 @@ number of them or for a time; a watch can be cut, ended or stalled where it stan
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ _PLAIN = {
     429: "Too many requests, please try again later.\n",
     503: "the server is currently unable to handle the request\n",
 }
+
+
+WATCH_LISTS = ("refuse", "fail", "ignore", "unmarked", "end", "reverse", "mingle")
 
 
 @dataclass(slots=True)
@@ -113,6 +117,8 @@ class Faults:
         self._pauses: list[Pause] = []
         self.stale_groups: set[str] = set()
         self.missing_groups: set[str] = set()
+        self.watch_lists: dict[tuple[str, str], str] = {}
+        self.midway: Callable[[], object] = lambda: None
 
     def clear(self) -> None:
         """Back to good behaviour: rules, stalls and sick groups go, pauses are released."""
@@ -120,6 +126,7 @@ class Faults:
         self.rules.clear()
         self.stale_groups.clear()
         self.missing_groups.clear()
+        self.watch_lists.clear()
         for _, collection in self._simulator.state:
             collection.hide = 0
         self.release_watches()
@@ -249,6 +256,15 @@ class Faults:
         for watcher in self.watchers:
             watcher.stalled = False
             watcher.wake.set()
+
+    def spoil_watch_lists(self, how: str, *, group: str = "", resource: str) -> None:
+        """What becomes of WatchLists of a resource from now on: refused by 422, failed in the stream by 500,
+        ignored (objects, and then an ordinary bookmark), unmarked (objects, and silence), ended half-way,
+        given in reverse, or mingled with the changes that `midway` makes when half the objects are told.
+        """
+        if how not in WATCH_LISTS:
+            raise ValueError(f"no such way: {how}; there are {', '.join(WATCH_LISTS)}")
+        self.watch_lists[(group, resource)] = how
 
     def drop_events(self, count: int = 1, *, group: str = "", resource: str) -> None:
         """Keep the next changes of a resource from all watchers, for ever; lists show them."""

@@ -37,15 +37,26 @@ class Opening:
         since: events up to this version are not delivered.
         initial: the objects to begin with, None where the watch begins with changes.
         error: the Status to begin and end with.
+        spoilt: what becomes of the initial events, '' for the truth (see `Faults.spoil_watch_lists`).
     """
 
     since: int
     initial: list[Record] | None = None
     error: bytes | None = None
+    spoilt: str = ""
 
 
-def validate(options: ListOptions) -> None:
-    """Raises `Refusal` 422 for parameters that do not go together, 500 for a version that is none."""
+def validate(options: ListOptions, *, watch_list: bool = True) -> None:
+    """Raises `Refusal` 422 for parameters that do not go together, 500 for a version that is none.
+
+    Args:
+        watch_list: whether the feature of that name is on.
+    """
+    if options.send_initial_events is not None and not watch_list:
+        field = "sendInitialEvents"
+        raise refusal.options_invalid(
+            field, f"{field} is forbidden for watch unless the WatchList feature gate is enabled"
+        )
     field = "resourceVersionMatch"
     if options.send_initial_events is not None and options.match != "NotOlderThan":
         raise refusal.options_invalid(
@@ -100,6 +111,8 @@ class WatchStream:
             return True
         if opening.initial is not None and not await self._pour(self._initial(opening), write):
             return False
+        if opening.spoilt == "end":
+            return True
         return await self._follow(opening.since, write)
 
     def _open(self) -> Opening:
@@ -115,7 +128,13 @@ class WatchStream:
                 return Opening(version, error=msgspec.json.encode(refusal.too_large(version, current)))
             low, high = collection.current.range(self._scope.namespace)
             records = [collection.current.records[key] for key in collection.current.keys[low:high]]
-            return Opening(current, initial=[r for r in records if self._scope.contains(r)])
+            initially = [r for r in records if self._scope.contains(r)]
+            spoilt = self._simulator.faults.watch_lists.get(self._view.kind.storage, "")
+            error = None
+            if spoilt == "fail":
+                why = "the required storage feature RequestWatchProgress is disabled"
+                error = msgspec.json.encode(refusal.status_object(500, "InternalError", why))
+            return Opening(current, initial=initially, error=error, spoilt=spoilt)
         if version == 0:
             return Opening(current)
         if version < collection.floor:
@@ -128,10 +147,21 @@ class WatchStream:
         return Opening(version)
 
     def _initial(self, opening: Opening) -> Iterator[bytes]:
-        for record in opening.initial or ():
+        records, spoilt, version = opening.initial or [], opening.spoilt, opening.since
+        if spoilt == "reverse":
+            records.reverse()
+        elif spoilt == "end":
+            del records[len(records) // 2 :]
+        for number, record in enumerate(records):
+            if spoilt == "mingle" and number == len(records) // 2:
+                self._simulator.faults.midway()
+                version = self._simulator.resource_version
+                yield from self._pending(opening.since)
+            if spoilt == "mingle" and self._collection.current.records.get(record.key) is not record:
+                continue  # its change is told already
             yield b'{"type":"ADDED","object":%b}\n' % self._view.object(record.body)
-        if self._options.allow_bookmarks:
-            yield self._view.bookmark(opening.since, initial_events_end=True)
+        if self._options.allow_bookmarks and spoilt not in ("end", "unmarked"):
+            yield self._view.bookmark(version, initial_events_end=spoilt != "ignore")
 
     async def _follow(self, since: int, write: Write) -> bool:
         """Changes and bookmarks until the deadline, the end, or a cut."""

@@ -45,6 +45,20 @@ class FakeClock:
         """Time passes though nobody sleeps."""
         self._time += seconds
 
+    @property
+    def sleeping(self) -> bool:
+        """Whether somebody waits for time to pass."""
+        return any(not woken.done() for _, _, woken in self._sleepers)
+
+    def wake(self) -> None:
+        """The next who sleeps wakes, held or not."""
+        while self._sleepers:
+            at, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():
+                self._time = max(self._time, at)
+                woken.set_result(None)
+                return
+
     async def close(self) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
