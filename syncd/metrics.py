@@ -140,6 +140,15 @@ class Metrics:
         self._database_errors = self._counter(
             "database_errors_total", "Errors of the database, by kind.", ("kind",)
         )
+        self._config_valid = self._gauge(
+            "config_valid", "1 while the configuration file is the one in force, 0 while it is refused."
+        )
+        self._config_valid.set(1)
+        self._config_reloads = self._counter(
+            "config_reloads_total",
+            "Reloads of the configuration, by result: applied, unchanged, refused.",
+            ("result",),
+        )
         self._build = self._gauge("build_info", "Always 1; the label says which version runs.", ("version",))
         self._build.labels(syncd.__version__).set(1)
 
@@ -212,6 +221,11 @@ class Metrics:
     def database_error(self, kind: str) -> None:
         """The kind is one of a few fixed words."""
         self._database_errors.labels(kind).inc()
+
+    def config_reloaded(self, result: str) -> None:
+        """The result is `applied`, `unchanged` or `refused`; the one in force is not the file's then."""
+        self._config_reloads.labels(result).inc()
+        self._config_valid.set(result != "refused")
 
     def forget(self, stream: Stream) -> None:
         """Drops the series of a stream that is no more; histograms with the last stream of the resource."""

@@ -63,10 +63,7 @@ class Scheduler(Generic[Message]):
         Raises:
             ConfigError: it is no cron expression, or none of its times ever comes.
         """
-        trigger = _trigger(cron)
-        if trigger.get_next_fire_time(None, datetime.now(UTC)) is None:
-            raise ConfigError(f'reconcile.cron: "{cron}" never comes: no date matches it')
-        self._add(job, message, trigger)
+        self._add(job, message, _trigger(cron))
 
     def remove(self, job: str) -> None:
         """Forgets a job; nothing happens where there is none."""
@@ -87,17 +84,25 @@ class Scheduler(Generic[Message]):
         self._scheduler.add_job(due, trigger, id=job, replace_existing=True)
 
 
+def check_cron(cron: str) -> None:
+    """Raises ConfigError where `Scheduler.at` would."""
+    _trigger(cron)
+
+
 def _trigger(cron: str) -> CronTrigger:
     fields = cron.split()
     try:
         if len(fields) != 5:
             raise ValueError("it needs five fields: minute, hour, day, month, weekday")
         minute, hour, day, month, weekday = fields
-        return CronTrigger(
+        trigger = CronTrigger(
             minute=minute, hour=hour, day=day, month=month, day_of_week=_weekdays(weekday), timezone=UTC
         )
     except ValueError as error:
         raise ConfigError(f'reconcile.cron: "{cron}" is no cron expression: {error}') from error
+    if trigger.get_next_fire_time(None, datetime.now(UTC)) is None:
+        raise ConfigError(f'reconcile.cron: "{cron}" never comes: no date matches it')
+    return trigger
 
 
 def _weekdays(field: str) -> str:

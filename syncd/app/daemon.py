@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from syncd import __version__
 from syncd.app.client import client
@@ -19,6 +20,7 @@ from syncd.core.errors import FenceLost, StoreError, SyncdError
 from syncd.core.ports import Mirror
 from syncd.core.recovery import Timing
 from syncd.kube.client import KubeClient
+from syncd.kube.connection import Connection
 from syncd.logs import get
 from syncd.metrics import Metrics
 from syncd.store.database import Database
@@ -28,10 +30,34 @@ from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the configuration file stands to what is in force.
+
+    Attributes:
+        file: '' where nothing is reloaded.
+        error: why the file is refused and what was before it goes on, '' where it is the one in force.
+    """
+
+    file: str = ""
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Branch:
+    """One cluster's part of the daemon."""
+
+    client: KubeClient
+    supervisor: Supervisor
+    task: asyncio.Task[None]
+
+
 class Daemon:
     """A running mirror; see `running`.
 
     Attributes:
+        config: what is in force.
+        standing: what became of the configuration file since.
         failure: why it had to stop by itself, None while it need not.
         stopped: set with `failure`.
     """
@@ -46,12 +72,17 @@ class Daemon:
         self.mirror = mirror
         self.database = database
         self.lease = lease
-        self.supervisors: list[Supervisor] = []
+        self.standing = Standing()
         self.failure: SyncdError | None = None
         self.stopped = asyncio.Event()
         self.beaten_at = self.clock.monotonic()
         self._log = get("app")
-        self._tasks: list[asyncio.Task[None]] = []
+        self._branches: dict[str, _Branch] = {}
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def supervisors(self) -> list[Supervisor]:
+        return [branch.supervisor for branch in self._branches.values()]
 
     @property
     def reflectors(self) -> list[Reflector]:
@@ -71,6 +102,32 @@ class Daemon:
 
     def start(self, clients: Mapping[str, KubeClient]) -> None:
         """Begins to mirror: the lease is kept, every cluster is supervised."""
+        for cluster in self.config.clusters:
+            self.add(cluster, clients[cluster.name])
+        self._keeping = asyncio.create_task(self._keep(), name="lease")
+
+    async def stop(self) -> None:
+        """Lets the commits in flight finish, closes the watches. The lease is kept to the end."""
+        ending = (self._end(branch) for branch in self._branches.values())
+        await asyncio.gather(*ending, return_exceptions=True)
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    # --- clusters that come, change and go --------------------------------------------------------
+
+    def connection(self, name: str) -> Connection | None:
+        """How a cluster is reached at present, None where it is not mirrored."""
+        branch = self._branches.get(name)
+        return branch.client.connection if branch is not None else None
+
+    def add(self, cluster: Cluster, client: KubeClient, *, patient: bool = False) -> None:
+        """Begins to mirror a cluster of the configuration in force. The client is open; it is closed when
+        the cluster is removed, or with the daemon.
+
+        Args:
+            patient: as for `Supervisor`.
+        """
         shared = Shared(
             clock=self.clock,
             metrics=self.metrics,
@@ -78,22 +135,37 @@ class Daemon:
             lease_lost=lambda: self.fail(FenceLost("another daemon has taken over this database")),
             timing=self.timing,
         )
-        for cluster in self.config.clusters:
-            supervisor = Supervisor(
-                _settings(self.config, cluster), KubeCluster(clients[cluster.name]), self.mirror, shared
-            )
-            self.supervisors.append(supervisor)
-            self._tasks.append(asyncio.create_task(self._supervise(supervisor), name=cluster.name))
-        self._tasks.append(asyncio.create_task(self._keep(), name="lease"))
+        settings = cluster_settings(self.config, cluster)
+        supervisor = Supervisor(settings, KubeCluster(client), self.mirror, shared, patient=patient)
+        task = asyncio.create_task(self._supervise(supervisor), name=cluster.name)
+        self._branches[cluster.name] = _Branch(client, supervisor, task)
 
-    async def stop(self) -> None:
-        """Lets the commits in flight finish, closes the watches. The lease is kept to the end."""
-        *supervising, keeping = self._tasks
-        for task in supervising:
-            task.cancel()
-        await asyncio.gather(*supervising, return_exceptions=True)
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+    def owns(self, client: KubeClient) -> bool:
+        """Whether the client is one that the daemon closes."""
+        return any(branch.client is client for branch in self._branches.values())
+
+    async def remove(self, name: str) -> None:
+        """Ends the mirroring of a cluster. Its rows stay as they are."""
+        branch = self._branches[name]
+        await self._end(branch)
+        for reflector in branch.supervisor.reflectors:
+            self.metrics.forget(reflector.stream)
+        del self._branches[name]
+
+    def reconfigure(self, cluster: Cluster) -> bool:
+        """Gives a cluster that is mirrored what the configuration in force says of it; whether that is
+        something new.
+        """
+        supervisor, settings = self._branches[cluster.name].supervisor, cluster_settings(self.config, cluster)
+        if supervisor.settings == settings:
+            return False
+        supervisor.reconfigure(settings)
+        return True
+
+    async def _end(self, branch: _Branch) -> None:
+        branch.task.cancel()
+        await asyncio.gather(branch.task, return_exceptions=True)
+        await branch.client.__aexit__(None, None, None)
 
     async def _supervise(self, supervisor: Supervisor) -> None:
         try:
@@ -167,7 +239,8 @@ def scaled_timing() -> Timing:
     return Timing().scaled(float(os.environ.get("SYNCD_TIME_SCALE", "1")))
 
 
-def _settings(config: Config, cluster: Cluster) -> ClusterSettings:
+def cluster_settings(config: Config, cluster: Cluster) -> ClusterSettings:
+    """What a configuration says of one of its clusters, as a supervisor takes it."""
     limits = config.limits
     return ClusterSettings(
         name=cluster.name,

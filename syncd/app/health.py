@@ -44,6 +44,11 @@ def status(daemon: Daemon) -> dict[str, Any]:
     return {
         "version": __version__,
         "database": daemon.config.database.shown,
+        "configuration": {
+            "file": daemon.standing.file,
+            "valid": not daemon.standing.error,
+            "error": daemon.standing.error,
+        },
         "clusters": [
             {
                 "cluster": supervisor.settings.name,

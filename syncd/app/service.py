@@ -1,4 +1,6 @@
-"""What a daemon does besides mirroring: it serves HTTP, keeps a schedule, answers requests, tidies up."""
+"""What a daemon does besides mirroring: it serves HTTP, keeps a schedule, answers requests, tidies up, and
+follows its configuration.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ from datetime import timedelta
 from typing import Any
 
 from syncd.app.daemon import Daemon
+from syncd.app.departure import Departures
+from syncd.app.front import Front
 from syncd.app.health import probes
 from syncd.app.notify import notifying
 from syncd.app.reconciling import Run, Wanted, reconcile
+from syncd.app.reload import Origin, Reloading, Surroundings
+from syncd.config import Config
 from syncd.core.errors import StoreError, SyncdError
 from syncd.core.ports import Request
 from syncd.logs import get
 from syncd.scheduler import Scheduler
-from syncd.server import serving
 from syncd.sync.reconcile import Order
 
 PURGE_EVERY = timedelta(minutes=10)
@@ -33,10 +38,15 @@ Job = Wanted | Purge | Request
 
 
 class Service:
-    """Runs beside a daemon's supervisors, one job of a kind at a time."""
+    """Runs beside a daemon's supervisors, one job of a kind at a time.
 
-    def __init__(self, daemon: Daemon) -> None:
+    Args:
+        origin: the configuration's file, which is followed; None: what was loaded stays.
+    """
+
+    def __init__(self, daemon: Daemon, origin: Origin | None = None) -> None:
         self._daemon = daemon
+        self._origin = origin
         self._jobs: asyncio.Queue[Job] = asyncio.Queue()
         self._log = get("app")
 
@@ -48,35 +58,29 @@ class Service:
         """
         daemon = self._daemon
         async with AsyncExitStack() as stack:
-            address = daemon.config.server.address
-            if address is not None:
-                host, port = await stack.enter_async_context(serving(address, probes(daemon)))
-                self._log.info(
-                    "serving", url=f"http://{host}:{port}", paths="/livez /readyz /metrics /status"
-                )
+            front = Front(probes(daemon))
+            stack.push_async_callback(front.close)
+            await front.move(daemon.config.server.address)
             scheduler = await stack.enter_async_context(Scheduler[Job](self._jobs.put_nowait))
-            self._schedule(scheduler)
+            scheduler.every("purge", Purge(), PURGE_EVERY)
+            _schedule(scheduler, None, daemon.config)
             await stack.enter_async_context(notifying(daemon, os.environ))
-            tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._listen())]
+            departures = Departures(daemon)
+            work = [self._work(), self._listen(), departures.run()]
+            if self._origin is not None:
+                around = Surroundings(front, departures, lambda old, new: _schedule(scheduler, old, new))
+                work.append(Reloading(daemon, self._origin, around).run())
+            tasks = [asyncio.create_task(each) for each in work]
             ends = [asyncio.create_task(stop.wait()), asyncio.create_task(daemon.stopped.wait())]
             try:
                 await asyncio.wait([*ends, *tasks], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in (*tasks, *ends):
                     task.cancel()
-                await asyncio.gather(*tasks, *ends, return_exceptions=True)
-
-    def _schedule(self, scheduler: Scheduler[Job]) -> None:
-        config = self._daemon.config
-        for cluster in config.clusters:
-            schedule = config.schedule(cluster)
-            wanted = Wanted(cluster=cluster.name, order=Order(deep=schedule.deep))
-            name = f"reconcile {cluster.name}"
-            if schedule.interval is not None:
-                scheduler.every(name, wanted, schedule.interval, schedule.spread)
-            elif schedule.enabled and schedule.cron is not None:
-                scheduler.at(name, wanted, schedule.cron)
-        scheduler.every("purge", Purge(), PURGE_EVERY)
+                results = await asyncio.gather(*tasks, *ends, return_exceptions=True)
+            for result in results:
+                if isinstance(result, Exception):  # a fault of our own
+                    raise result
 
     async def _listen(self) -> None:
         """Looks for requests each second: a table is all that a command and a daemon share."""
@@ -160,3 +164,25 @@ def wanted(request: Request) -> Wanted:
             request_id=request.request_id,
         ),
     )
+
+
+def _schedule(scheduler: Scheduler[Job], old: Config | None, new: Config) -> None:
+    """Makes the schedule that of a configuration. What is as in the old one keeps its next time.
+
+    Raises:
+        ConfigError: an expression cannot be read, or its time never comes.
+    """
+    before = {cluster.name: old.schedule(cluster) for cluster in old.clusters} if old is not None else {}
+    for cluster in new.clusters:
+        name, schedule = f"reconcile {cluster.name}", new.schedule(cluster)
+        if schedule == before.pop(cluster.name, None):
+            continue
+        wanted = Wanted(cluster=cluster.name, order=Order(deep=schedule.deep))
+        if schedule.interval is not None:
+            scheduler.every(name, wanted, schedule.interval, schedule.spread)
+        elif schedule.enabled and schedule.cron is not None:
+            scheduler.at(name, wanted, schedule.cron)
+        else:
+            scheduler.remove(name)
+    for gone in before:
+        scheduler.remove(f"reconcile {gone}")

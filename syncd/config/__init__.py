@@ -4,7 +4,7 @@ Imported by the app and the commands alone: the other rooms receive values. Open
 cluster.
 """
 
-from syncd.config.file import MINIMAL, find, json_schema, load
+from syncd.config.file import MINIMAL, find, inputs, json_schema, load
 from syncd.config.model import Cluster, Config, Database, Limits, Log, Reconcile, ResourceEntry, Server
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ResourceEntry",
     "Server",
     "find",
+    "inputs",
     "json_schema",
     "load",
 ]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from syncd.config.model import Config, database_url
-from syncd.config.source import Loc, Source, expanded, parse
+from syncd.config.source import Loc, Source, expanded, parse, referenced
 from syncd.core.errors import ConfigError
 
 MINIMAL = """\
@@ -71,6 +71,17 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     return loads(text, path, environ)
+
+
+def inputs(path: Path, environ: Mapping[str, str]) -> set[Path]:
+    """The files that a configuration is made from: its own, and those whose text it refers to. Never raises:
+    of a file that cannot be read, itself alone.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return {path}
+    return {path, *referenced(text, path.absolute().parent, environ)}
 
 
 def loads(text: str, path: Path, environ: Mapping[str, str]) -> Config:

@@ -72,6 +72,13 @@ def parse(text: str, base: Path, environ: Mapping[str, str]) -> Source:
     return source
 
 
+def referenced(text: str, base: Path, environ: Mapping[str, str]) -> set[Path]:
+    """The files that `${file:…}` names anywhere in a text, comments too, whether there or not."""
+    names = (match[1] for match in _REFERENCE.finditer(text) if match[1] and match[2])
+    prefix = "file:"
+    return {expanded(name.removeprefix(prefix), base, environ) for name in names if name.startswith(prefix)}
+
+
 def expanded(path: str, base: Path, environ: Mapping[str, str]) -> Path:
     """A path of the configuration: `~` is the home directory, a relative one is under `base`."""
     if path == "~" or path.startswith("~/"):

@@ -70,7 +70,7 @@ def load_connection(
     Raises:
         ConfigError: no usable configuration.
     """
-    paths = _paths(kubeconfig, environ, home)
+    paths = kubeconfig_files(kubeconfig, environ, home)
     merged = _merge(paths, required=kubeconfig is not None)
     if merged or kubeconfig is not None:
         return _from_context(merged, context, environ, exec_allowed)
@@ -83,7 +83,8 @@ def load_connection(
     )
 
 
-def _paths(kubeconfig: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+    """The files that `load_connection` reads, whether they are there or not."""
     if kubeconfig is not None:
         return [_expand(kubeconfig, home)]
     listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]

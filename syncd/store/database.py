@@ -12,6 +12,7 @@ from syncd.store.lease import LAPSE, Holder, Lease, database_now
 from syncd.store.merge import BulkWriter
 from syncd.store.postgresql import PostgresqlWriter
 from syncd.store.request import Reply
+from syncd.store.row import read_clusters
 from syncd.store.sqlite import TEMPORARY, SqliteWriter
 from syncd.store.status import Status, read_status
 from syncd.store.store import MirrorStore
@@ -70,6 +71,11 @@ class Database:
     async def inspect(self) -> Inspection:
         """How it is before anything is written: version, privileges, schema, room, lease."""
         return await inspection.inspect(self.engine)
+
+    async def clusters(self) -> list[str]:
+        """The names of the clusters that have streams, configured or not."""
+        async with self.engine.reading() as connection:
+            return await read_clusters(connection)
 
     async def ask(self, action: str, arguments: Mapping[str, object]) -> int:
         """A request to the running daemon, its id. Needs no lease."""

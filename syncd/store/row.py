@@ -55,6 +55,12 @@ async def read_stream(connection: AsyncConnection, stream_id: int) -> StreamRow 
     return stream_row(found) if found is not None else None
 
 
+async def read_clusters(connection: AsyncConnection) -> list[str]:
+    """The names of the clusters that have streams."""
+    query = sa.select(streams.c.cluster).distinct().order_by(streams.c.cluster)
+    return list((await connection.execute(query)).scalars())
+
+
 async def read_rows(
     connection: AsyncConnection, stream_id: int, keys: KeyRange | Sequence[str], *, documents: bool
 ) -> list[RowVersion]:

@@ -14,6 +14,9 @@ class Identity:
 
     Args:
         seen: the cluster as configured; uid and version are filled in by what answers.
+
+    Attributes:
+        labels: as configured; another value is recorded with the next answer.
     """
 
     def __init__(self, api: ClusterApi, registry: Registry, log: Log, seen: ClusterSeen) -> None:
@@ -25,6 +28,7 @@ class Identity:
         self._number = 0
         self._candidate = ""
         self.version = ""
+        self.labels = seen.labels
 
     async def verify(self) -> None:
         """Returns once an answer to a question asked after this call says that nothing changed.
@@ -64,7 +68,7 @@ class Identity:
         """Records what is new; True where it is another cluster."""
         uid, weak = await self._api.identity()
         version = self.version or await self._api.version()
-        seen = ClusterSeen(self._seen.name, uid, self._seen.server, version, self._seen.labels, weak)
+        seen = ClusterSeen(self._seen.name, uid, self._seen.server, version, self.labels, weak)
         self.version = version
         if seen == self._seen:
             return False

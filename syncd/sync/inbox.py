@@ -135,6 +135,11 @@ class Inbox:
         self._weigh(_size(message))
         self._filled.set()
 
+    def resize(self, limit: int) -> None:
+        """Another bound; what is queued stays."""
+        self._limit = limit
+        self._weigh(0)
+
     async def room(self) -> None:
         """Waits until the queue is below its bound."""
         await self._roomy.wait()

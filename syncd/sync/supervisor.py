@@ -18,12 +18,13 @@ from syncd.core.resource import Cause, State, Stream
 from syncd.core.selection import Selection
 from syncd.metrics import Metrics
 from syncd.sync.definitions import Definitions
-from syncd.sync.environment import Environment, Log, Settings
+from syncd.sync.environment import Environment, Log
 from syncd.sync.identity import Identity
 from syncd.sync.plan import Identity as StreamIdentity
 from syncd.sync.plan import Knobs, Plan, World, plan
 from syncd.sync.reflector import Reflector
 from syncd.sync.removal import type_removed
+from syncd.sync.streams import Running, Streams
 
 EAGER = 30.0  # seconds of asking discovery often after a definition changed: it follows late
 _EAGER_SHARE = 60  # of the usual interval: each second
@@ -53,36 +54,42 @@ class Shared:
     random: Callable[[], float] = random
 
 
-@dataclass(slots=True)
-class Running:
-    """A reflector and the task that runs it."""
-
-    reflector: Reflector
-    task: asyncio.Task[None]
-
-
 class Supervisor:
     """One cluster's reflectors.
 
+    Args:
+        patient: entries that contradict each other are told and tried again, where they would end `run`: a
+            configuration that was reloaded must not end what ran under the one before.
+
     Attributes:
+        settings: as last configured; what runs follows soon after.
         error: why the cluster cannot be had at all, '' when it answers.
         problems: what the configuration asks for and the cluster does not give.
         planned: set once the streams are known and started.
-        running: the reflectors by identity.
     """
 
-    def __init__(self, settings: ClusterSettings, api: ClusterApi, mirror: Mirror, shared: Shared) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        api: ClusterApi,
+        mirror: Mirror,
+        shared: Shared,
+        *,
+        patient: bool = False,
+    ) -> None:
         self.settings = settings
         self.error = ""
         self.problems: tuple[str, ...] = ()
         self.planned = asyncio.Event()
-        self.running: dict[StreamIdentity, Running] = {}
         self._api = api
         self._mirror = mirror
         self._shared = shared
+        self._patient = patient
         self._changed = asyncio.Event()
+        self._reconfigured = asyncio.Event()
         self._eager_until = float("-inf")
-        self._applied: tuple[Discovery, World] | None = None
+        self._planned_with: tuple[Discovery, World] | None = None
+        self._applied: tuple[Discovery, World, ClusterSettings] | None = None
         self._kept = False  # something unwanted is there still, for it may come back
         seen = ClusterSeen(settings.name, "", api.server, "", settings.labels)
         self._identity = Identity(api, mirror, shared.log, seen)
@@ -103,25 +110,51 @@ class Supervisor:
             timing=shared.timing,
             random=shared.random,
         )
+        self._streams = Streams(self.environment)
+
+    @property
+    def running(self) -> Mapping[StreamIdentity, Running]:
+        """The reflectors and their tasks."""
+        return self._streams.running
 
     @property
     def reflectors(self) -> list[Reflector]:
-        return [running.reflector for running in self.running.values()]
+        return self._streams.reflectors
+
+    def check(self, settings: ClusterSettings) -> None:
+        """Raises ConfigError where these entries contradict each other in what the cluster served last;
+        nothing is known of a cluster that has not answered yet.
+        """
+        if self._planned_with is not None:
+            plan(
+                settings.name, (settings.entries, settings.exclude), *self._planned_with, knobs=settings.knobs
+            )
+
+    def reconfigure(self, settings: ClusterSettings) -> None:
+        """From now on this is what is configured, of the same cluster. Streams that it does not touch run on
+        without a request of theirs.
+        """
+        if settings.snapshots != self.settings.snapshots:
+            # Those under way hold on to the old bound: for a moment there may be more than either allows.
+            self.environment.snapshots = asyncio.Semaphore(settings.snapshots)
+        self._patient = True
+        self.settings = settings
+        self._identity.labels = settings.labels
+        self._reconfigured.set()
+        self._changed.set()
 
     async def run(self) -> None:
         """Until cancelled.
 
         Raises:
-            ConfigError: two entries mean the same rows; only before the first plan.
+            ConfigError: two entries mean the same rows; only before the first plan, and not if patient.
         """
         watching = asyncio.create_task(self._definitions.run(self._shared.random))
         try:
             await self._supervise()
         finally:
-            tasks = [watching, *(running.task for running in self.running.values())]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, self._streams.stop(), return_exceptions=True)
             await self._identity.stop()
 
     async def _supervise(self) -> None:
@@ -137,7 +170,7 @@ class Supervisor:
                 self.planned.set()
                 await self._wait()
             except ConfigError as error:
-                if not self.planned.is_set():
+                if not self.planned.is_set() and not self._patient:
                     raise
                 await self._failed(error, attempt)
                 attempt += 1
@@ -167,14 +200,29 @@ class Supervisor:
         shared = self._shared
         delay = recovery.backoff(attempt, shared.random, shared.timing)
         if str(error) != self.error:
-            shared.log.warning("cluster out of reach", cluster=self.settings.name, error=str(error))
+            usable = not isinstance(error, ConfigError)
+            event = "cluster out of reach" if usable else "the entries cannot be applied"
+            shared.log.warning(event, cluster=self.settings.name, error=str(error))
             self.error = str(error)
             if not self.running and not isinstance(error, StoreUnavailable):
                 try:
                     await self._mirror.mark_cluster(self.settings.name, State.BACKOFF, str(error))
                 except SyncdError as second:
                     shared.log.warning("cannot say so in the database", error=str(second))
-        await shared.clock.sleep(delay)
+        await self._rest(delay)
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the time is over, or the configuration is another: it may be what was wrong."""
+        waits = [
+            asyncio.ensure_future(self._shared.clock.sleep(seconds)),
+            asyncio.ensure_future(self._reconfigured.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     def _look_again(self) -> None:
         """A definition changed, or a path is gone: ask discovery, and for a while often."""
@@ -182,32 +230,31 @@ class Supervisor:
         self._changed.set()
 
     def _distrusted(self, by: Stream | None) -> None:
-        for running in self.running.values():
-            if running.reflector.stream != by:
-                running.reflector.restart("a new epoch began")
+        self._streams.restart("a new epoch began", but=by)
 
     # --- applying a plan --------------------------------------------------------------------------
 
     async def _apply(self, discovery: Discovery) -> None:
-        definitions = self._definitions
+        definitions, settings = self._definitions, self.settings
+        self._reconfigured.clear()
         world = World(self._identity.version, dict(definitions.known), definitions.readable)
-        changed = self._applied != (discovery, world)
+        served_anew = self._planned_with != (discovery, world)
+        changed = self._applied != (discovery, world, settings)
         if not changed and not self._unsettled():
             return
-        settings = self.settings
         wanted = plan(settings.name, (settings.entries, settings.exclude), discovery, world, settings.knobs)
         self._tell(wanted)
         known = {stream.identity: stream for stream in await self._mirror.streams(settings.name)}
         self._applied = None  # what fails in between is done again
         self._kept = await self._drop(wanted, known, discovery)
         if changed:
-            self._start(wanted)
-        self._applied = (discovery, world)
+            self._streams.follow(wanted, served_anew=served_anew)
+        self._planned_with = discovery, world
+        self._applied = discovery, world, settings
 
     def _unsettled(self) -> bool:
         """Whether something that is gone may turn out to be gone for good."""
-        parked = (running.reflector.progress.state is State.PARKED for running in self.running.values())
-        return self._kept or any(parked)
+        return self._kept or self._streams.parked
 
     def _tell(self, wanted: Plan) -> None:
         problems = tuple(problem.message for problem in wanted.problems)
@@ -223,78 +270,52 @@ class Supervisor:
         configuration no longer asks for. What merely cannot be had is parked with its rows, and True.
         """
         kept = False
+        deselected: list[StreamIdentity] = []
         served = {(resource.group, resource.name) for resource in discovery.resources}
         for identity in {**known, **dict.fromkeys(self.running)}:
             if identity in wanted.streams:
                 continue
             type_ = (identity[1], identity[2])
             if type_ in served:
-                await self._take_over(identity, wanted, known)
-                await self._retire(identity, known.get(identity), Cause.DESELECTED)
+                deselected.append(identity)
             elif await type_removed(self._api, type_, discovery):
-                await self._retire(identity, known.get(identity), Cause.TYPE_REMOVED)
+                await self._retire(await self._halt([identity], known), Cause.TYPE_REMOVED)
             else:
                 kept = True
                 if identity not in self.running and known[identity].state is not State.PARKED:
                     name = ".".join(filter(None, reversed(type_)))
                     reason = f"{name} is not served at present; its rows are kept"
                     await self._mirror.mark_stream(known[identity].stream_id, State.PARKED, reason)
+        await self._deselect(deselected, wanted, known)
         return kept
 
-    async def _take_over(
-        self, identity: StreamIdentity, wanted: Plan, known: Mapping[StreamIdentity, KnownStream]
+    async def _deselect(
+        self,
+        identities: Sequence[StreamIdentity],
+        wanted: Plan,
+        known: Mapping[StreamIdentity, KnownStream],
     ) -> None:
-        """New streams of the same resource adopt the rows in their scope before the old one goes."""
-        if identity not in known:
-            return
-        for other, (stream, _) in wanted.streams.items():
-            if other[1:3] == identity[1:3] and other not in known:
-                await self._mirror.open(stream, adopt=(known[identity].stream_id,))
+        """New streams of a resource adopt the rows in their scope, from all old ones in the transaction that
+        makes them, before any of those goes: no row leaves the table in between. The old ones write no more
+        by then, or they would take rows back.
+        """
+        ids = await self._halt(identities, known)
+        for identity, (stream, _) in wanted.streams.items():
+            adopt = [stream_id for old, stream_id in ids.items() if old[1:3] == identity[1:3]]
+            if adopt and identity not in known:
+                await self._mirror.open(stream, adopt=adopt)
+        await self._retire(ids, Cause.DESELECTED)
 
-    async def _retire(self, identity: StreamIdentity, stream: KnownStream | None, cause: Cause) -> None:
-        running = self.running.pop(identity, None)
-        if running is not None:
-            running.task.cancel()
-            await asyncio.gather(running.task, return_exceptions=True)
-            self._shared.metrics.forget(running.reflector.stream)
-        opened = running.reflector.row if running is not None else None  # since the streams were read
-        stream_id = stream.stream_id if stream is not None else opened.stream_id if opened else None
-        if stream_id is not None:
+    async def _halt(
+        self, identities: Sequence[StreamIdentity], known: Mapping[StreamIdentity, KnownStream]
+    ) -> dict[StreamIdentity, int]:
+        """Ends what runs of these; the ids of those that have a row."""
+        opened = await self._streams.halt(identities)  # some of them since the streams were read
+        return opened | {identity: known[identity].stream_id for identity in identities if identity in known}
+
+    async def _retire(self, ids: Mapping[StreamIdentity, int], cause: Cause) -> None:
+        for identity, stream_id in ids.items():
             rows = await self._mirror.retire(stream_id, cause=cause)
             self._shared.log.info(
                 "stream retired", cluster=identity[0], resource=identity[2], cause=cause.value, rows=rows
             )
-
-    def _start(self, wanted: Plan) -> None:
-        fresh = [each for each in wanted.streams.values() if each[0].identity not in self.running]
-        for stream, settings in wanted.streams.values():
-            running = self.running.get(stream.identity)
-            if running is None:
-                reflector = Reflector(self.environment, stream, settings)
-                task = asyncio.create_task(self._begin(reflector, len(fresh)), name=str(stream))
-                self.running[stream.identity] = Running(reflector, task)
-            elif running.reflector.stream != stream:
-                self._replace(running, stream, settings)
-            elif running.reflector.settings.projection != settings.projection:
-                running.reflector.change_settings(settings)
-            elif running.reflector.progress.state is State.PARKED:
-                running.reflector.wake()
-
-    def _replace(self, running: Running, stream: Stream, settings: Settings) -> None:
-        """The served version changed: the same stream under another path (list-watch.md §13.46)."""
-        old = running.task
-        old.cancel()
-        reflector = Reflector(self.environment, stream, settings)
-
-        async def follow() -> None:
-            await asyncio.gather(old, return_exceptions=True)
-            await reflector.run()
-
-        running.reflector = reflector
-        running.task = asyncio.create_task(follow(), name=str(stream))
-
-    async def _begin(self, reflector: Reflector, together: int) -> None:
-        """Starts spread out where there are many: fifty at once are a storm, five are not."""
-        shared = self._shared
-        await shared.clock.sleep(shared.random() * shared.timing.start_jitter * min(1.0, together / 50))
-        await reflector.run()

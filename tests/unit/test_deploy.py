@@ -506,6 +506,7 @@ def test_what_must_not_happen_unseen_has_an_alert() -> None:
         "SyncdRelistStorm",
         "SyncdDriftFound",
         "SyncdQuarantineNotEmpty",
+        "SyncdConfigInvalid",
     }
 
 
