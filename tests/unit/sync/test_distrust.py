@@ -253,7 +253,7 @@ async def test_a_relist_that_expired_before_it_watched_lists_beside_the_next_wat
 async def test_events_beside_a_list_are_newer_than_its_pages(bench: Bench) -> None:
     await filled(bench, 6, page_size=2)
     reflector = bench.reflector
-    reflector._delivered = False  # as after a relist whose watch expired at once
+    reflector.feed.delivered = False  # as after a relist whose watch expired at once
     bench.api.gate = asyncio.Event()
     watches = len(bench.api.watches)
     reflector.relist("expired")
@@ -278,7 +278,7 @@ async def test_the_checkpoint_beside_a_list_is_never_ahead_of_the_rows(
     """While the last page is compared the watch goes on; a crash right after the commit loses nothing."""
     await filled(bench, 4, page_size=2)
     reflector = bench.reflector
-    reflector._delivered = False
+    reflector.feed.delivered = False
     real = bench.store.rows
     asked: list[object] = []
 
@@ -309,7 +309,7 @@ async def test_a_mass_deletion_beside_a_list_comes_to_an_end(bench: Bench) -> No
         bench.api.delete(f"p{number:03}")
     bench.api.forget()
     reflector = await bench.restart()
-    reflector._delivered = False
+    reflector.feed.delivered = False
     await bench.level()
     assert len(bench.tombstones()) == 100
 

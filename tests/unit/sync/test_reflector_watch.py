@@ -20,7 +20,7 @@ from syncd.core.errors import (
     VersionTooLarge,
 )
 from syncd.core.resource import State, Stream
-from syncd.sync.reflector import Reflector
+from syncd.sync.feed import Feed
 from tests.fakes.api import FakeApi
 from tests.fakes.bench import Bench
 from tests.fakes.value import EVENTS, SECRETS, added, compact, failed, pod
@@ -399,15 +399,15 @@ async def test_a_fault_of_our_own_is_told_and_survived(bench: Bench, monkeypatch
     bench.api.put("a")
     await bench.live()
     told: list[str] = []
-    real = Reflector._commit
+    real = Feed.commit
 
-    async def broken(self: Reflector, *args: object) -> None:
+    async def broken(self: Feed, *args: object) -> None:
         if not told:
             told.append("now")
             raise KeyError("a bug")
         await real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Reflector, "_commit", broken)
+    monkeypatch.setattr(Feed, "commit", broken)
     bench.api.put("b")
     await bench.level()
     assert bench.log.events("error") == ["stream failed"]
