@@ -18,6 +18,7 @@ from syncd.core.change import Change, Reached
 from syncd.core.errors import SyncdError
 from syncd.core.listwatch import SnapshotPage
 
+INITIAL_PAGES = 2  # that wait: as many as a list holds, which fetches one ahead
 _REACHED_SIZE = 128  # bytes; a version weighs little, but a storm of bookmarks must not be free
 
 
@@ -98,6 +99,7 @@ class Inbox:
         self._filled = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
+        self._pages = 0
         self.size = 0
         self._refusing = ""
 
@@ -107,7 +109,7 @@ class Inbox:
 
     @property
     def full(self) -> bool:
-        return self.size >= self._limit
+        return self.size >= self._limit or self._pages >= INITIAL_PAGES
 
     @property
     def oldest(self) -> float | None:
@@ -132,6 +134,7 @@ class Inbox:
             message.void(self._refusing)
             return
         self._entries.append(message)
+        self._pages += isinstance(message, InitialPage)
         self._weigh(_size(message))
         self._filled.set()
 
@@ -193,6 +196,7 @@ class Inbox:
 
     def _pop(self) -> tuple[Change, float] | Message:
         entry = self._entries.popleft()
+        self._pages -= isinstance(entry, InitialPage)
         self._weigh(-_size(entry))
         if not self._entries:
             self._filled.clear()

@@ -105,7 +105,7 @@ class Leveling:
                 case Ended(error=error):
                     feed.reader = None
                     self._ends += error is None
-                    self._cuts += isinstance(error, ConnectionLost)
+                    self._cuts += isinstance(error, ConnectionLost) and error.connected
                     if self._ends >= ENDS:
                         self._ends = 0
                         raise NoInitialEvents("the initial events never come to their end")
