@@ -101,22 +101,27 @@ class Play:
     async def run(self) -> bool:
         """Performs; whether the table equals the cluster at the end. Leaves no process behind."""
         await self._prepare()
-        server = SimulatorServer(self._simulator)
         try:
             with self._stage:
                 self._open()
-                async with server:
-                    write_kubeconfig(self._folder / "kubeconfig", server.url)
-                    await self._acts(server.url)
-                    equal = await self._close()
-                    self.complete = equal
-                    if self._settings.seconds is None and equal:
-                        await self._go_on()
+                async with SimulatorServer(self._simulator) as server:
+                    equal = await self._perform(server.url)
         finally:
             self._hold_still()
-            await self._mirror.stop()
         self._farewell()
         return equal
+
+    async def _perform(self, url: str) -> bool:
+        """All of it, while the cluster answers; its daemon goes before it."""
+        try:
+            write_kubeconfig(self._folder / "kubeconfig", url)
+            await self._acts(url)
+            equal = self.complete = await self._close()
+            if self._settings.seconds is None and equal:
+                await self._go_on()
+            return equal
+        finally:
+            await self._mirror.stop()
 
     async def _acts(self, url: str) -> None:
         self._cluster(url)

@@ -39,6 +39,7 @@ def test_the_whole_script(tmp_path: Path) -> None:
     assert "table ≡ cluster: yes" in output
     assert not [line for line in output.splitlines() if line != line.rstrip()]
     assert "\x1b" not in output
+    assert "ASGI" not in output, "a library spoke up"
     with sqlite3.connect(tmp_path / "demo" / "demo.db") as connection:
         findings = connection.execute("SELECT finding FROM syncd_drift WHERE repaired ORDER BY finding")
         assert findings.fetchall() == [("ghost",), ("missing",), ("stale",)]
