@@ -83,6 +83,14 @@ def stop_on_signals(code: int = FAILED) -> asyncio.Event:
     return stop
 
 
+def hangups() -> asyncio.Event:
+    """An event that SIGHUP sets, each time; who has seen it clears it."""
+    event = asyncio.Event()
+    with suppress(NotImplementedError):  # not a Unix
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, event.set)
+    return event
+
+
 async def first(stop: asyncio.Event, *others: Awaitable[Any]) -> bool:
     """Waits for the stop or any of the others; whether it was the stop. What is left is cancelled."""
     stopping = asyncio.ensure_future(stop.wait())

@@ -14,8 +14,8 @@ import typer
 
 from syncd import __version__, logs
 from syncd.cli import preflight
-from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
-from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
+from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, hangups, perform, stop_on_signals
+from syncd.cli.options import ConfigOption, Output, OutputOption, find_config, load_config
 from syncd.config import Config, json_schema
 from syncd.core import recovery
 from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
@@ -62,21 +62,25 @@ def root(
 
 @app.command()
 def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
-    """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT."""
+    """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT. SIGHUP, or a change of its files,
+    makes it follow the configuration.
+    """
     from syncd.app.daemon import running, scaled_timing
     from syncd.app.notify import waiting
+    from syncd.app.reload import Origin
     from syncd.app.service import Service
 
-    loaded = load_config(config)
+    path, loaded = find_config(config), load_config(config)
 
     async def work() -> int:
         stop = stop_on_signals(DONE)
-        attempt = 0
+        origin = Origin(path, os.environ, hangups())
+        current, attempt = loaded, 0
         while not stop.is_set():
             try:
-                async with running(loaded, migrate=migrate, timing=scaled_timing()) as daemon:
+                async with running(current, migrate=migrate, timing=scaled_timing()) as daemon:
                     attempt = 0
-                    await Service(daemon).run(stop)
+                    await Service(daemon, origin).run(stop)
                     if daemon.failure is not None:
                         raise daemon.failure
                 return DONE
@@ -84,8 +88,9 @@ def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
                 delay = recovery.backoff(attempt, lambda: 0.5, scaled_timing())
                 logs.get("app").warning("no database yet", error=str(error), seconds=round(delay, 1))
                 waiting(os.environ, f"no database yet: {error}", delay)
-                await first(stop, asyncio.sleep(delay))
+                await first(stop, asyncio.sleep(delay), origin.hangup.wait())
                 attempt += 1
+                current = origin.reloaded(current)
         return DONE
 
     perform(work)

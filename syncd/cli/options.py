@@ -36,12 +36,22 @@ ConfigOption = Annotated[
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")]
 
 
+def find_config(explicit: Path | None) -> Path:
+    """The configuration's file. Exits where there is none."""
+    try:
+        return find(explicit, os.environ, Path.cwd())
+    except ConfigError as error:
+        typer.echo(f"syncd: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+
+
 def load_config(explicit: Path | None, *, quiet: bool = False) -> Config:
     """The configuration, with logging set up as it says; `quiet` shows warnings alone. Exits where the
     file cannot be used.
     """
+    path = find_config(explicit)
     try:
-        loaded = load(find(explicit, os.environ, Path.cwd()), os.environ)
+        loaded = load(path, os.environ)
     except ConfigError as error:
         typer.echo(f"syncd: {error}", err=True)
         raise typer.Exit(USAGE) from error

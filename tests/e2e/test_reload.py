@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from syncd.app.daemon import Daemon, running
-from syncd.app.reload import Origin
+from syncd.app.departure import Departures
+from syncd.app.reload import Origin, Reloading
 from syncd.app.service import Service
 from syncd.core.recovery import Timing
 from syncd.simulator.server import write_kubeconfig
@@ -209,3 +213,276 @@ async def test_ten_kinds_of_change(world: World) -> None:
         assert await it.reload() == set()
         assert it.reloads() == {"applied": 12.0, "unchanged": 1.0}
         assert it.valid()
+
+
+async def test_a_file_that_is_invalid_is_refused_and_the_next_good_one_is_not(world: World) -> None:
+    populate(world)
+    port = free_port()
+    common: dict[str, Any] = {"clusters": [cluster(world)], "server": {"listen": f"127.0.0.1:{port}"}}
+    path = world.write_config("pods", **common)
+    async with followed(world, path) as it:
+
+        async def configuration() -> dict[str, Any]:
+            found: dict[str, Any] = (await get(f"http://127.0.0.1:{port}", "/status")).json()["configuration"]
+            return found
+
+        assert await configuration() == {"file": str(path), "valid": True, "error": ""}
+        refused: list[tuple[list[Any], dict[str, Any], tuple[str, ...]]] = [
+            (["pods"], {"serverr": {}, "limits": {"deletion_share": 7}}, ("2 problems", "`server`", "100%")),
+            (["pods"], {"database": {"url": "sqlite:////elsewhere.db"}}, ("database.url needs a restart",)),
+            (["pods"], {"clusters": [cluster(world, "c", context="gone")]}, ("no context 'gone'",)),
+            (["pods"], {"reconcile": {"cron": "0 0 31 2 *"}}, ("never comes",)),
+            (["pods", {"name": "po", "label_selector": "a=b"}], {}, ('"pods"', '"po"', "both select")),
+            (
+                ["pods"],
+                {"server": {"listen": f"127.0.0.1:{world.url.rpartition(':')[2]}"}},
+                ("cannot listen",),
+            ),
+        ]
+        for number, (resources, more, words) in enumerate(refused, 1):
+            assert await it.change(*resources, **{**common, **more}) == set()
+            assert it.reloads() == {"refused": number}
+            assert not it.valid()
+            shown = await configuration()
+            assert not shown["valid"]
+            assert all(word in shown["error"] for word in words), shown
+        world.workload.pods(50)  # the one before is in force
+        await world.level(PODS)
+        assert await it.change("pods", "secrets", **common) == {("c", "secrets", "")}
+        assert it.valid()
+        assert await configuration() == {"file": str(path), "valid": True, "error": ""}
+        assert it.reloads() == {"refused": len(refused), "applied": 1.0}
+
+
+async def test_what_is_wrong_beside_the_file_is_tried_again(world: World) -> None:
+    """An address that somebody else has: nothing changes in the file when it becomes free."""
+    populate(world)
+    path = world.write_config("pods", clusters=[cluster(world)])
+    async with followed(world, path) as it:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            await it.change("pods", clusters=[cluster(world)], server={"listen": f"127.0.0.1:{port}"})
+            assert it.reloads() == {"refused": 1}
+        await until(it.valid, "it is tried again")
+        assert (await get(f"http://127.0.0.1:{port}", "/livez")).status_code == 200
+        # The same port on every interface: its own socket is in the way, and makes room.
+        await it.change("pods", clusters=[cluster(world)], server={"listen": f":{port}"})
+        assert (await get(f"http://127.0.0.1:{port}", "/livez")).status_code == 200
+        assert it.valid()
+
+
+async def test_a_mounted_configmap_is_swapped(world: World) -> None:
+    """The kubelet writes a new directory and renames one link; nobody sends a signal."""
+    populate(world)
+    mount = world.directory / "mount"
+    mount.mkdir()
+    (mount / "syncd.yaml").symlink_to("..data/syncd.yaml")
+
+    def publish(number: int, *resources: Any, **more: Any) -> None:
+        version = mount / f"..version-{number}"
+        version.mkdir()
+        written = world.write_config(*resources, clusters=[cluster(world)], **more)
+        (version / "syncd.yaml").write_bytes(written.read_bytes())
+        (mount / "..data_tmp").symlink_to(version.name)
+        os.replace(mount / "..data_tmp", mount / "..data")
+
+    publish(1, "pods")
+    async with followed(world, mount / "syncd.yaml") as it:
+        publish(2, "pods", "secrets")
+        await until(lambda: world.table.rows(*SECRETS), "the new file is followed")
+        assert it.reloads() == {"applied": 1}
+        publish(3, "pods", "secrets")  # the same again
+        publish(4, "pods", serverr={})
+        await until(lambda: it.reloads().get("refused") == 1, "the invalid file is refused")
+        publish(5, "pods", "secrets")
+        await until(it.valid, "the good one is taken")
+        assert it.reloads() == {"applied": 1, "refused": 1, "unchanged": 1}
+
+
+async def test_files_that_the_configuration_names_are_followed(world: World) -> None:
+    """A `${file:…}` and a kubeconfig, which is away for a moment."""
+    populate(world)
+    selector = world.directory / "selector"
+    selector.write_text("metadata.namespace=load-1\n")
+    entry = {"name": "configmaps", "field_selector": "${file:selector}"}
+    path = world.write_config(entry, "pods", clusters=[cluster(world)])
+    async with followed(world, path) as it:
+        asked = len(it.asked())
+        selector.write_text("metadata.namespace=load-2\n")
+        await until(
+            lambda: {row.namespace for row in world.table.rows(*CONFIGMAPS).values()} == {"load-2"},
+            "the selector's file is followed",
+        )
+        await it.quiet()
+        assert {resource for _, _, resource, _ in it.asked()[asked:]} == {"configmaps"}
+        kubeconfig = world.directory / "kubeconfig-c"
+        kubeconfig.unlink()
+        await until(lambda: not it.valid(), "it is said that the kubeconfig is gone")
+        assert all(reflector.live for reflector in it.daemon.reflectors)
+        asked = len(it.asked())
+        write_kubeconfig(kubeconfig, world.url, token="c", namespace="other")
+        await until(it.valid, "it is back")
+        await it.quiet()
+        assert {verb for verb, *_ in it.asked()[asked:]} == {"probe", "watch"}
+        await world.level(PODS)
+
+
+async def test_a_cluster_is_removed_and_comes_back(world: World) -> None:
+    populate(world)
+    c, d = cluster(world), cluster(world, "d")
+    path = world.write_config("pods", "secrets", clusters=[c, d])
+    async with followed(world, path) as it:
+        metrics = it.daemon.metrics
+        assert await it.change("pods", "secrets", clusters=[c]) == set()
+        await until(lambda: not world.table.rows(*PODS, cluster="d"), "its rows leave")
+        causes = "SELECT DISTINCT cluster, cause FROM syncd_deleted_objects"
+        assert world.table.ask(causes) == [("d", "deselected")]
+        assert world.table.ask("SELECT DISTINCT cluster FROM syncd_streams") == [("c",)]
+        assert b'cluster="d"' not in metrics.render()[0]
+        assert await it.change("pods", "secrets", clusters=[c, d]) == {
+            ("d", "pods", ""),
+            ("d", "secrets", ""),
+        }
+        assert len(world.table.rows(*PODS, cluster="d")) == 40
+        assert world.table.ask("SELECT name, epoch FROM syncd_clusters ORDER BY 1") == [("c", 1), ("d", 1)]
+
+
+async def test_a_cluster_that_is_no_longer_named_at_the_start_is_let_go_of(world: World) -> None:
+    populate(world)
+    c, d = cluster(world), cluster(world, "d")
+    async with followed(world, world.write_config("pods", clusters=[c, d])):
+        pass
+    async with world.running("pods", clusters=[c]):  # a command, and not the daemon
+        assert len(world.table.rows(*PODS, cluster="d")) == 40
+    world.write_config("podz", clusters=[d], limits={"queue_bytes": "1B"})
+    code, output = await world.syncd("run")
+    assert code == 2, output
+    assert len(world.table.rows(*PODS, cluster="d")) == 40  # what could not be loaded decides nothing
+    async with followed(world, world.write_config("pods", clusters=[c])):
+        await until(lambda: not world.table.rows(*PODS, cluster="d"), "its rows leave")
+        assert len(world.table.rows(*PODS)) == 40
+
+
+async def test_a_cluster_that_answers_later_may_contradict_the_entries_and_ends_nothing(world: World) -> None:
+    populate(world)
+    away = cluster(world, "d")
+    write_kubeconfig(Path(away["kubeconfig"]), f"http://127.0.0.1:{free_port()}", token="d")
+    path = world.write_config("pods", clusters=[cluster(world), away])
+    async with followed(world, path, live=False) as it:
+        await until(lambda: all(one.planned.is_set() or one.error for one in it.daemon.supervisors), "one is")
+        entries = ["pods", {"name": "po", "label_selector": "a=b"}]
+        away["resources"] = entries
+        world.write_config("pods", clusters=[cluster(world), away])
+        it.origin.hangup.set()
+        await until(lambda: it.reloads() == {"applied": 1}, "it is not known to be wrong")
+        write_kubeconfig(Path(away["kubeconfig"]), world.url, token="d")
+        await until(lambda: any("both select" in one.error for one in it.daemon.supervisors), "it is told")
+        assert it.daemon.failure is None
+        away["resources"] = ["pods"]
+        assert await it.change("pods", clusters=[cluster(world), away]) == {("d", "pods", "")}
+
+
+async def test_quick_changes_are_one_reload_and_none_runs_beside_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    populate(world)
+    path = world.write_config("pods", clusters=[cluster(world)])
+    gate, inside, most = asyncio.Event(), 0, 0
+    follow = Reloading._follow
+
+    async def slow(self: Reloading) -> dict[str, list[str]]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        try:
+            await gate.wait()
+            return await follow(self)
+        finally:
+            inside -= 1
+
+    async with followed(world, path) as it:
+        monkeypatch.setattr(Reloading, "_follow", slow)
+        it.origin.hangup.set()
+        await until(lambda: inside == 1, "a reload has begun")
+        for resources in (["pods", "secrets"], ["pods", "configmaps"], ["pods", "deployments"]):
+            world.write_config(*resources, clusters=[cluster(world)])
+            it.origin.hangup.set()
+            await asyncio.sleep(0)
+        gate.set()
+        await until(lambda: world.table.rows(*DEPLOYMENTS), "the last file is followed")
+        await until(lambda: sum(it.reloads().values()) == 2, "what came meanwhile was one more")
+        assert most == 1
+        assert it.reloads().get("refused") is None
+        assert not world.table.rows(*SECRETS)
+
+
+async def test_it_stops_in_the_middle_of_a_reload(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the old client's end and the new one's beginning, and before anything is owned."""
+    populate(world)
+    c = cluster(world)
+    path = world.write_config("pods", clusters=[c])
+    for place in ("quiet", "remove"):
+        reached = asyncio.Event()
+
+        async def hang(*arguments: Any, reached: asyncio.Event = reached) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        world.write_config("pods", clusters=[c])
+        async with followed(world, path) as it:
+            with monkeypatch.context() as patched:
+                patched.setattr(Departures if place == "quiet" else Daemon, place, hang)
+                clusters = [c, cluster(world, "d")] if place == "quiet" else [cluster(world, "d")]
+                world.write_config("pods", clusters=clusters)
+                it.origin.hangup.set()
+                async with asyncio.timeout(30):
+                    await reached.wait()
+        assert not [task for task in asyncio.all_tasks() if task.get_name() in ("c", "d", "lease")]
+
+
+# --- as a process ---------------------------------------------------------------------------------------
+
+
+async def test_signals_of_a_real_process(world: World) -> None:
+    """SIGHUP reloads; an invalid file is logged whole; SIGTERM right after SIGHUP stops it cleanly."""
+    populate(world)
+    c = cluster(world)
+    world.write_config("pods", clusters=[c])
+    process = await world.spawn()
+    await process.ready()
+
+    def said(event: str) -> list[dict[str, Any]]:
+        return [each for each in process.events if each["event"] == event]
+
+    world.write_config("pods", "secrets", clusters=[c], log={"format": "json", "level": "debug"})
+    process.send(signal.SIGHUP)
+    await until(lambda: world.table.rows(*SECRETS), "the new file is followed")
+    [applied] = said("configuration applied")
+    assert applied["changed"] == ["c"]
+    assert applied["keys"] == ["resources", "log"]
+    world.write_config("pods", clusters=[c], serverr={}, limitss={})
+    process.send(signal.SIGHUP)
+    await until(lambda: said("configuration refused: the one before stays"), "it is refused")
+    [refused] = said("configuration refused: the one before stays")
+    assert refused["level"] == "error"
+    assert "serverr" in refused["error"] and "limitss" in refused["error"]
+    status = (await process.get("/status")).json()
+    assert status["configuration"]["error"] == refused["error"]
+    assert {stream["resource"] for stream in status["clusters"][0]["streams"]} == {"pods", "secrets"}
+    world.write_config("pods", "deployments", clusters=[cluster(world, "d")])
+    process.send(signal.SIGHUP)
+    assert await process.stop() == 0, process.text
+    assert not [each for each in process.events if each["event"] in ("reload failed", "stopping")]
+
+
+async def test_a_daemon_that_waits_for_its_database_reads_the_file_again(world: World) -> None:
+    populate(world)
+    away = {"url": f"postgresql://syncd@127.0.0.1:{free_port()}/nothing"}
+    world.write_config("pods", clusters=[cluster(world)], database=away)
+    process = await world.spawn()
+    await until(lambda: any(each["event"] == "no database yet" for each in process.events), "it waits")
+    world.write_config("pods", clusters=[cluster(world)])
+    process.send(signal.SIGHUP)
+    await process.ready()
+    assert len(world.table.rows(*PODS)) == 40
+    assert await process.stop() == 0
