@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test bench check format clean
+.PHONY: help install install-dev demo test test-kills bench check format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -28,6 +28,9 @@ demo: install ## a simulated cluster, mirrored into SQLite, in half a minute (AR
 
 test: install-dev ## every test, on SQLite and on a real PostgreSQL
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-kills: install-dev ## kill -9 in the middle of everything, ten times each
+	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/e2e/test_kill.py $(ARGS)
 
 bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -7,11 +7,13 @@ is the victim of the next.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 
 from tests.e2e.world import CONFIGMAPS, PODS, Reader, World, until
 
-KILLS = 10
+KILLS = int(os.environ.get("SYNCD_TEST_KILLS", "4"))
+"""In each scenario, on each database. Each costs the start of a process: `make test-kills` takes ten."""
 
 
 def configmaps(world: World, namespace: str, count: int) -> None:
