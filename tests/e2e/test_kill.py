@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of each thing that syncd does, many times: the next one makes the table the cluster.
+"""`kill -9` in the middle of each thing that syncd does: the next process makes the table the cluster.
 
 Meanwhile a reader never sees a version that is ahead of its rows. Each process that recovers from one kill
 is the victim of the next.
