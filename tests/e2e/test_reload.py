@@ -334,10 +334,11 @@ async def test_a_cluster_is_removed_and_comes_back(world: World) -> None:
     async with followed(world, path) as it:
         metrics = it.daemon.metrics
         assert await it.change("pods", "secrets", clusters=[c]) == set()
-        await until(lambda: not world.table.rows(*PODS, cluster="d"), "its rows leave")
+        clusters = "SELECT DISTINCT cluster FROM syncd_streams"
+        await until(lambda: world.table.ask(clusters) == [("c",)], "its streams leave")
+        assert not world.table.rows(*PODS, cluster="d")
         causes = "SELECT DISTINCT cluster, cause FROM syncd_deleted_objects"
         assert world.table.ask(causes) == [("d", "deselected")]
-        assert world.table.ask("SELECT DISTINCT cluster FROM syncd_streams") == [("c",)]
         assert b'cluster="d"' not in metrics.render()[0]
         assert await it.change("pods", "secrets", clusters=[c, d]) == {
             ("d", "pods", ""),
