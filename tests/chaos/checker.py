@@ -1,0 +1,216 @@
+"""What must hold of the tables, in every picture and at rest. Reads as a stranger does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from syncd.simulator.simulator import Simulator
+from tests.chaos.history import History, Type
+from tests.e2e.table import Table
+from tests.e2e.world import stored
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPicture:
+    """One stream's row in one transaction, with how many rows it has then."""
+
+    stream_id: int
+    type_: Type
+    state: str
+    version: int | None
+    epoch: int
+    counted: int
+    error: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Streams and rows in one repeatable-read transaction: (uid, version, stream) by key."""
+
+    streams: tuple[StreamPicture, ...]
+    rows: dict[Type, dict[str, tuple[str, int, int]]]
+
+
+def picture(table: Table) -> Picture:
+    """Checkpoints are read first: were they read last, a reader that is not isolated would pass unseen."""
+    with table.transaction() as cursor:
+        cursor.execute(
+            "SELECT stream_id, api_group, resource, state, resource_version, epoch, object_count, last_error"
+            " FROM syncd_streams"
+        )
+        streams = cursor.fetchall()
+        cursor.execute(
+            "SELECT api_group, resource, object_key, uid, resource_version, stream_id FROM syncd_objects"
+        )
+        found = cursor.fetchall()
+    rows: dict[Type, dict[str, tuple[str, int, int]]] = {}
+    counts: dict[int, int] = {}
+    for group, resource, key, uid, version, stream_id in found:
+        rows.setdefault((group, resource), {})[key] = (uid, int(version), stream_id)
+        counts[stream_id] = counts.get(stream_id, 0) + 1
+    return Picture(
+        tuple(
+            StreamPicture(
+                each[0],
+                (each[1], each[2]),
+                each[3],
+                None if each[4] is None else int(each[4]),
+                each[5],
+                each[6],
+                each[7],
+                counts.get(each[0], 0),
+            )
+            for each in streams
+        ),
+        rows,
+    )
+
+
+class Checker:
+    """Judges pictures one after the other.
+
+    Attributes:
+        seen: every (resource, key, uid) that the table ever held.
+    """
+
+    def __init__(self, simulator: Simulator, history: History, types: tuple[Type, ...]) -> None:
+        self._simulator = simulator
+        self._history = history
+        self._types = types
+        self._distrusted: set[Type] = set()
+        self._highest: dict[int, tuple[int, int]] = {}
+        self.seen: set[tuple[Type, str, str]] = set()
+        self.pictures = self.compared = 0
+
+    def distrust(self) -> None:
+        """The past is another: versions of the table mean nothing until a stream is level once."""
+        self._distrusted = set(self._types)
+
+    def wrong(self, taken: Picture) -> list[str]:
+        """What is wrong in a picture that was taken since the last rollback."""
+        self.pictures += 1
+        found: list[str] = []
+        for stream in taken.streams:
+            if stream.type_ not in self._types:
+                continue
+            rows = taken.rows.get(stream.type_, {})
+            self.seen |= {(stream.type_, key, uid) for key, (uid, _, _) in rows.items()}
+            name = stream.type_[1]
+            if stream.counted != stream.rows:
+                found.append(f"{name}: object_count is {stream.counted}, there are {stream.rows} rows")
+            for key, (uid, version, _) in rows.items():
+                if not self._history.existed(stream.type_, key, uid, version):
+                    found.append(f"{name}: {key} of uid {uid} never was at {version}")
+            if stream.version is None:
+                continue
+            highest = self._highest.get(stream.stream_id, (0, 0))
+            if highest[0] == stream.epoch and stream.version < highest[1]:
+                found.append(f"{name}: the checkpoint went back from {highest[1]} to {stream.version}")
+            self._highest[stream.stream_id] = (stream.epoch, stream.version)
+            if stream.type_ in self._distrusted:
+                self._trust_again(stream, rows)
+            else:
+                found += self._behind(stream, rows)
+        return found
+
+    def _trust_again(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> None:
+        now = self._history.now(stream.type_)
+        level = {key: (record.uid, record.version) for key, record in now.items()}
+        there = {key: (uid, version) for key, (uid, version, _) in rows.items()}
+        if there == level and (stream.version or 0) <= self._simulator.resource_version:
+            self._distrusted.discard(stream.type_)
+
+    def _behind(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> list[str]:
+        """Where rows are behind the version that their stream claims."""
+        assert stream.version is not None
+        self.compared += 1
+        name, version = stream.type_[1], stream.version
+        then, left = self._history.at(stream.type_, version)
+        doubtful = self._history.doubtful[stream.type_]
+        found = []
+        for key, record in then.items():
+            row = rows.get(key)
+            if key in doubtful:
+                continue
+            if row is None and key not in left:
+                found.append(f"{name}: {key} of version {record.version} is missing at {version}")
+            elif row is not None and row[1] < record.version:
+                found.append(f"{name}: {key} is at {row[1]}, but at {version} it was at {record.version}")
+        for key, (uid, at, _) in rows.items():
+            before = then.get(key)
+            if key not in doubtful and at <= version and (before is None or before.uid != uid):
+                found.append(f"{name}: {key} at {at} was gone at {version}")
+        return found
+
+    # --- at rest ----------------------------------------------------------------------------------
+
+    def unlevel(self, taken: Picture) -> dict[Type, dict[str, str]]:
+        """How the table differs from the cluster, versions alone: what, by key."""
+        found: dict[Type, dict[str, str]] = {}
+        for type_ in self._types:
+            now, rows = self._history.now(type_), taken.rows.get(type_, {})
+            differs = found[type_] = dict.fromkeys(now.keys() - rows.keys(), "missing")
+            differs |= dict.fromkeys(rows.keys() - now.keys(), "ghost")
+            for key in now.keys() & rows.keys():
+                if rows[key][:2] != (now[key].uid, now[key].version):
+                    differs[key] = "stale"
+        return found
+
+    def documents(self, table: Table) -> list[str]:
+        """Rows whose document, or whose columns, are not those of the cluster."""
+        found = []
+        for type_ in self._types:
+            now = self._history.now(type_)
+            if not now:
+                continue
+            kind = self._simulator.kind(*type_)
+            for key, row in table.rows(*type_).items():
+                if key not in now:
+                    continue
+                wanted = kind.decode(now[key].body)
+                wanted["metadata"].pop("managedFields", None)
+                wanted |= {"apiVersion": kind.api_version, "kind": kind.kind}
+                if (row.namespace, row.name) != (now[key].namespace, now[key].name):
+                    found.append(f"{type_[1]}: {key} has columns {row.namespace!r}, {row.name!r}")
+                if row.document != stored(wanted):
+                    found.append(f"{type_[1]}: {key} is altered: {_clip(row.document)}, not {_clip(wanted)}")
+        return found
+
+    def tombstones(self, table: Table, taken: Picture) -> list[str]:
+        """Tombstones that lack, that are of nothing, or that are newer than what lives."""
+        found = []
+        stones: dict[tuple[Type, str, str], list[tuple[int, int, str]]] = {}
+        for group, resource, key, uid, version, epoch, cause in table.ask(
+            "SELECT api_group, resource, object_key, uid, resource_version, epoch, cause"
+            " FROM syncd_deleted_objects"
+        ):
+            type_ = (group, resource)
+            stones.setdefault((type_, key, uid), []).append((epoch, int(version), cause))
+            told = key not in self._history.doubtful[type_]  # of the object that took its name, perhaps
+            if cause == "deleted" and told and not self._history.deleted(type_, key, uid, int(version)):
+                found.append(f"{resource}: {key} of {uid} was not deleted at {version}")
+            if (type_, key, uid) not in self.seen and not self._existed(type_, key, uid):
+                found.append(f"{resource}: a tombstone of {key} of {uid}, which never was")
+        epochs = {stream.type_: stream.epoch for stream in taken.streams}
+        for type_, key, uid in self.seen:
+            row = taken.rows.get(type_, {}).get(key)
+            if row is not None and row[0] == uid:
+                if key in self._history.doubtful[type_]:
+                    continue  # its deletion was undone, and the epoch need not have noticed
+                newest = [v for e, v, _ in stones.get((type_, key, uid), []) if e == epochs.get(type_)]
+                if newest and max(newest) >= row[1]:
+                    found.append(f"{type_[1]}: {key} lives at {row[1]}, with a tombstone at {max(newest)}")
+            elif (type_, key, uid) not in stones:
+                found.append(f"{type_[1]}: {key} of {uid} left without a tombstone")
+        return found
+
+    def _existed(self, type_: Type, key: str, uid: str) -> bool:
+        return self._history.was(type_, key, uid)
+
+
+def _clip(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return text if len(text) < 600 else f"{text[:600]}… ({len(text)})"
