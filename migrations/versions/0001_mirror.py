@@ -39,6 +39,7 @@ def upgrade() -> None:
         sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("first_seen_at", TIME, nullable=False),
         sa.Column("last_seen_at", TIME, nullable=False),
+        sa.Column("last_error", sa.Text, nullable=False, server_default=""),
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(

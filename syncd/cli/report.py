@@ -66,6 +66,9 @@ def print_status(status: Status, max_lag: timedelta) -> None:
             f"since {_moment(lease.since)}, heartbeat {beat} ago",
             highlight=False,
         )
+    for cluster in status.clusters:
+        if cluster.last_error:
+            out.print(f"{cluster.name}: out of reach: {cluster.last_error}", highlight=False)
     table = Table(
         "stream", "verdict", "objects", "version", "lag", "verified", "error", box=None, pad_edge=False
     )

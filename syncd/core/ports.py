@@ -245,8 +245,10 @@ class Registry(Protocol):
         """The stream's rows become tombstones and its row goes, in one transaction; how many rows."""
         ...
 
-    async def mark_cluster(self, cluster: str, state: State, error: str) -> None:
-        """Sets state and last_error of all the cluster's streams (it does not answer at all)."""
+    async def mark_cluster(self, cluster: str, state: State | None, error: str) -> None:
+        """Why the cluster cannot be had at all, '' when it answers again; with a state, of all its streams
+        too.
+        """
         ...
 
     async def mark_stream(self, stream_id: int, state: State, error: str) -> None: ...

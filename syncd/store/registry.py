@@ -57,6 +57,7 @@ class MirrorRegistry:
                     kubernetes_version=cluster.kubernetes_version,
                     labels=dict(cluster.labels),
                     last_seen_at=now,
+                    last_error="",
                     **values,
                 )
             )
@@ -116,14 +117,23 @@ class MirrorRegistry:
                 await self._engine.scrub()
         return gone.rowcount
 
-    async def mark_cluster(self, cluster: str, state: State, error: str) -> None:
+    async def mark_cluster(self, cluster: str, state: State | None, error: str) -> None:
         async with self._engine.writing() as connection:
             await self._lease.hold(connection)
-            await connection.execute(
-                sa.update(streams)
-                .where(streams.c.cluster == cluster, streams.c.holder == self._lease.token)
-                .values(state=state.value, last_error=error)
+            marked = await connection.execute(
+                sa.update(clusters).where(clusters.c.name == cluster).values(last_error=error)
             )
+            if not marked.rowcount:  # it has never answered
+                await _insert_cluster(connection, ClusterSeen(cluster, "", "", ""), self._lease.now())
+                await connection.execute(
+                    sa.update(clusters).where(clusters.c.name == cluster).values(last_error=error)
+                )
+            if state is not None:
+                await connection.execute(
+                    sa.update(streams)
+                    .where(streams.c.cluster == cluster, streams.c.holder == self._lease.token)
+                    .values(state=state.value, last_error=error)
+                )
 
     async def mark_stream(self, stream_id: int, state: State, error: str) -> None:
         async with self._engine.writing() as connection:

@@ -88,6 +88,7 @@ clusters = sa.Table(
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("first_seen_at", UtcTime, nullable=False),
     sa.Column("last_seen_at", UtcTime, nullable=False),
+    sa.Column("last_error", sa.Text, nullable=False, server_default=""),
 )
 
 streams = sa.Table(

@@ -26,6 +26,7 @@ class ClusterStatus:
     labels: Mapping[str, str]
     epoch: int
     last_seen_at: datetime
+    last_error: str
 
 
 @dataclass(frozen=True, slots=True)

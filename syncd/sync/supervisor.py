@@ -166,7 +166,8 @@ class Supervisor:
                 discovery = await self._api.discover()
                 await self._definitions.ready()
                 await self._apply(discovery)
-                self.error, attempt = "", 0
+                await self._say("")
+                attempt = 0
                 self.planned.set()
                 await self._wait()
             except ConfigError as error:
@@ -203,13 +204,22 @@ class Supervisor:
             usable = not isinstance(error, ConfigError)
             event = "cluster out of reach" if usable else "the entries cannot be applied"
             shared.log.warning(event, cluster=self.settings.name, error=str(error))
-            self.error = str(error)
-            if not self.running and not isinstance(error, StoreUnavailable):
-                try:
-                    await self._mirror.mark_cluster(self.settings.name, State.BACKOFF, str(error))
-                except SyncdError as second:
-                    shared.log.warning("cannot say so in the database", error=str(second))
+            if isinstance(error, StoreUnavailable):
+                self.error = str(error)
+            else:
+                await self._say(str(error))
         await self._rest(delay)
+
+    async def _say(self, error: str) -> None:
+        """Keeps what `syncd status` says of the cluster true; streams that run say theirs by themselves."""
+        before, self.error = self.error, error
+        if before == error:
+            return
+        try:
+            state = State.BACKOFF if error and not self.running else None
+            await self._mirror.mark_cluster(self.settings.name, state, error)
+        except SyncdError as problem:
+            self._shared.log.warning("cannot say so in the database", error=str(problem))
 
     async def _rest(self, seconds: float) -> None:
         """Until the time is over, or the configuration is another: it may be what was wrong."""

@@ -52,6 +52,18 @@ async def test_streams_and_their_marks(mirror: Mirror) -> None:
     assert await mirror.store.streams("none") == []
 
 
+async def test_a_cluster_that_never_answered_says_why(mirror: Mirror) -> None:
+    await mirror.store.mark_cluster("far", State.BACKOFF, "refused")
+    query = "SELECT uid, last_error FROM syncd_clusters WHERE name = 'far'"
+    assert mirror.look(query) == [("", "refused")]
+    [known] = [one for one in (await mirror.database.status()).clusters if one.name == "far"]
+    assert known.last_error == "refused"
+    assert not await mirror.store.see_cluster(ClusterSeen("far", "uid", "s", "v")), "not another cluster"
+    assert mirror.look(query) == [("uid", "")]
+    await mirror.store.mark_cluster("far", None, "away")
+    assert mirror.look(query) == [("uid", "away")]
+
+
 async def test_a_request_is_asked_claimed_answered(mirror: Mirror) -> None:
     number = await mirror.database.ask("reconcile", {"resources": ["pods"], "deep": True})
     second = await mirror.database.ask("reconcile", {})
