@@ -27,7 +27,7 @@ demo: install ## a simulated cluster, mirrored into SQLite, in half a minute (AR
 	@$(BIN)/syncd demo $(ARGS)
 
 test: install-dev ## every test, on SQLite and on a real PostgreSQL
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 test-kills: install-dev ## kill -9 in the middle of everything, ten times each
 	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/e2e/test_kill.py $(ARGS)
