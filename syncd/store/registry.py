@@ -268,7 +268,9 @@ async def _insert_cluster(connection: AsyncConnection, cluster: ClusterSeen, now
 
 
 async def _adopt(connection: AsyncConnection, stream: Stream, stream_id: int, adopt: Sequence[int]) -> None:
-    """Moves the rows in the stream's namespace from the streams that held them."""
+    """Moves the rows in the stream's namespace from the streams that held them. Those have no version any
+    more: what was configured before may be wanted again before they are retired, and begins with a snapshot.
+    """
     if not adopt:
         return
     adopted = 0
@@ -289,7 +291,11 @@ async def _adopt(connection: AsyncConnection, stream: Stream, stream_id: int, ad
         await connection.execute(
             sa.update(streams)
             .where(streams.c.stream_id == old)
-            .values(object_count=streams.c.object_count - moved)
+            .values(
+                object_count=streams.c.object_count - moved,
+                resource_version=None,
+                state=State.SYNCING.value,
+            )
         )
     await connection.execute(
         sa.update(streams).where(streams.c.stream_id == stream_id).values(object_count=adopted)

@@ -193,6 +193,16 @@ async def test_a_new_stream_adopts_the_rows_of_its_namespace(mirror: Mirror) -> 
     assert again == new
 
 
+async def test_a_stream_whose_rows_were_adopted_begins_anew(mirror: Mirror) -> None:
+    """The configuration may go back before it is retired: a version without its rows would hide them."""
+    old = await mirror.open(item("a/x", 5), item("b/y", 6))
+    assert old.resource_version is not None
+    await mirror.store.open(Stream("prod", PODS, "b"), adopt=[old.stream_id])
+    again = await mirror.store.read(old.stream_id)
+    assert again is not None
+    assert (again.resource_version, again.state) == (None, State.SYNCING)
+
+
 async def test_an_upsert_takes_over_the_row_of_another_stream(mirror: Mirror) -> None:
     old = await mirror.open(item("a/x", 5), item("b/y", 6))
     row = await mirror.store.open(Stream("prod", PODS, "b"))
