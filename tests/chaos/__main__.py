@@ -89,7 +89,9 @@ def _tell(world: World, error: Exception) -> None:
     planned = world.schedule
     where = "at rest" if world.ran > len(planned.steps) else f"at step {world.ran}"
     print(f"  seed {planned.seed} failed {where}: {error!r}")
-    print(f"  {planned.objects} objects of each at the start, pages of {planned.page_size}")
+    kept = f"{planned.history} events kept, queues of {planned.queue >> 20} MiB"
+    polls = ", configmaps polled" if planned.polls else ""
+    print(f"  {planned.objects} objects of each, pages of {planned.page_size}, {kept}{polls}")
     for number, step in enumerate(planned.steps[: world.ran], 1):
         print(f"  {number:3d} {step}")
     text = world.mirror.text if hasattr(world, "mirror") else ""

@@ -18,6 +18,7 @@ class StreamPicture:
 
     stream_id: int
     type_: Type
+    namespace: str
     state: str
     version: int | None
     epoch: int
@@ -38,8 +39,8 @@ def picture(table: Table) -> Picture:
     """Checkpoints are read first: were they read last, a reader that is not isolated would pass unseen."""
     with table.transaction() as cursor:
         cursor.execute(
-            "SELECT stream_id, api_group, resource, state, resource_version, epoch, object_count, last_error"
-            " FROM syncd_streams"
+            "SELECT stream_id, api_group, resource, namespace, state, resource_version, epoch, object_count,"
+            " last_error FROM syncd_streams"
         )
         streams = cursor.fetchall()
         cursor.execute(
@@ -57,10 +58,11 @@ def picture(table: Table) -> Picture:
                 each[0],
                 (each[1], each[2]),
                 each[3],
-                None if each[4] is None else int(each[4]),
-                each[5],
+                each[4],
+                None if each[5] is None else int(each[5]),
                 each[6],
                 each[7],
+                each[8],
                 counts.get(each[0], 0),
             )
             for each in streams
@@ -80,14 +82,14 @@ class Checker:
         self._simulator = simulator
         self._history = history
         self._types = types
-        self._distrusted: set[Type] = set()
+        self._trusted: set[int] = set()
         self._highest: dict[int, tuple[int, int]] = {}
         self.seen: set[tuple[Type, str, str]] = set()
         self.pictures = self.compared = 0
 
     def distrust(self) -> None:
-        """The past is another: versions of the table mean nothing until a stream is level once."""
-        self._distrusted = set(self._types)
+        """The past is another: a stream's version means nothing until it is level once."""
+        self._trusted.clear()
 
     def wrong(self, taken: Picture) -> list[str]:
         """What is wrong in a picture that was taken since the last rollback."""
@@ -96,7 +98,8 @@ class Checker:
         for stream in taken.streams:
             if stream.type_ not in self._types:
                 continue
-            rows = taken.rows.get(stream.type_, {})
+            everything = taken.rows.get(stream.type_, {})
+            rows = {key: row for key, row in everything.items() if row[2] == stream.stream_id}
             self.seen |= {(stream.type_, key, uid) for key, (uid, _, _) in rows.items()}
             name = stream.type_[1]
             if stream.counted != stream.rows:
@@ -110,25 +113,25 @@ class Checker:
             if highest[0] == stream.epoch and stream.version < highest[1]:
                 found.append(f"{name}: the checkpoint went back from {highest[1]} to {stream.version}")
             self._highest[stream.stream_id] = (stream.epoch, stream.version)
-            if stream.type_ in self._distrusted:
-                self._trust_again(stream, rows)
-            else:
+            if stream.stream_id in self._trusted:
                 found += self._behind(stream, rows)
+            else:
+                self._trust_again(stream, rows)
         return found
 
     def _trust_again(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> None:
-        now = self._history.now(stream.type_)
+        now = self._history.now(stream.type_, stream.namespace)
         level = {key: (record.uid, record.version) for key, record in now.items()}
         there = {key: (uid, version) for key, (uid, version, _) in rows.items()}
         if there == level and (stream.version or 0) <= self._simulator.resource_version:
-            self._distrusted.discard(stream.type_)
+            self._trusted.add(stream.stream_id)
 
     def _behind(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> list[str]:
         """Where rows are behind the version that their stream claims."""
         assert stream.version is not None
         self.compared += 1
         name, version = stream.type_[1], stream.version
-        then, left = self._history.at(stream.type_, version)
+        then, left = self._history.at(stream.type_, stream.namespace, version)
         doubtful = self._history.doubtful[stream.type_]
         found = []
         for key, record in then.items():
@@ -179,9 +182,14 @@ class Checker:
                     found.append(f"{type_[1]}: {key} is altered: {_clip(row.document)}, not {_clip(wanted)}")
         return found
 
-    def tombstones(self, table: Table, taken: Picture) -> list[str]:
-        """Tombstones that lack, that are of nothing, or that are newer than what lives."""
+    def tombstones(self, table: Table, taken: Picture, *, rescoped: bool) -> list[str]:
+        """Tombstones that lack, that are of nothing, or that are newer than what lives.
+
+        Args:
+            rescoped: the scopes changed: what left one may live on in another, at the same version.
+        """
         found = []
+        causes = {"deleted", "snapshot", "type_removed"} | (set() if rescoped else {"left_selection"})
         stones: dict[tuple[Type, str, str], list[tuple[int, int, str]]] = {}
         for group, resource, key, uid, version, epoch, cause in table.ask(
             "SELECT api_group, resource, object_key, uid, resource_version, epoch, cause"
@@ -190,8 +198,9 @@ class Checker:
             type_ = (group, resource)
             stones.setdefault((type_, key, uid), []).append((epoch, int(version), cause))
             told = key not in self._history.doubtful[type_]  # of the object that took its name, perhaps
-            if cause == "deleted" and told and not self._history.deleted(type_, key, uid, int(version)):
-                found.append(f"{resource}: {key} of {uid} was not deleted at {version}")
+            if cause == "deleted" and told and not self._history.told(type_, key, int(version)):
+                past = self._history.past(type_, key)
+                found.append(f"{resource}: {key} of {uid} was not deleted at {version}: {past}")
             if (type_, key, uid) not in self.seen and not self._existed(type_, key, uid):
                 found.append(f"{resource}: a tombstone of {key} of {uid}, which never was")
         epochs = {stream.type_: stream.epoch for stream in taken.streams}
@@ -200,7 +209,11 @@ class Checker:
             if row is not None and row[0] == uid:
                 if key in self._history.doubtful[type_]:
                     continue  # its deletion was undone, and the epoch need not have noticed
-                newest = [v for e, v, _ in stones.get((type_, key, uid), []) if e == epochs.get(type_)]
+                newest = [
+                    v
+                    for e, v, cause in stones.get((type_, key, uid), [])
+                    if e == epochs.get(type_) and cause in causes
+                ]
                 if newest and max(newest) >= row[1]:
                     found.append(f"{type_[1]}: {key} lives at {row[1]}, with a tombstone at {max(newest)}")
             elif (type_, key, uid) not in stones:

@@ -19,6 +19,7 @@ from syncd.app.reconciling import Wanted, reconcile
 from syncd.config import load
 from syncd.core.errors import StoreUnavailable
 from syncd.core.recovery import Timing
+from syncd.sync.reconcile import Order
 from tests.e2e.table import Table
 
 TIMING = replace(
@@ -69,8 +70,8 @@ class Mirror(Protocol):
         """Whatever it takes."""
         ...
 
-    async def reconcile(self) -> list[dict[str, Any]]:
-        """The report of each stream."""
+    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
+        """The report of each stream. `deep` compares documents too."""
         ...
 
 
@@ -113,9 +114,10 @@ class InProcess:
     async def close(self) -> None:
         await self.stop()
 
-    async def reconcile(self) -> list[dict[str, Any]]:
+    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
         assert self.daemon is not None
-        return (await reconcile(self.daemon, Wanted(), lambda run: None)).reports
+        wanted = Wanted(order=Order(deep=deep))
+        return (await reconcile(self.daemon, wanted, lambda run: None)).reports
 
 
 class Child:
@@ -202,8 +204,8 @@ class Child:
                 process.kill()
                 await process.wait()
 
-    async def reconcile(self) -> list[dict[str, Any]]:
-        request_id = await asyncio.to_thread(self._ask)
+    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
+        request_id = await asyncio.to_thread(self._ask, json.dumps({"deep": deep}))
         async with asyncio.timeout(20.0):
             while True:
                 query = "SELECT answered_at, result, error FROM syncd_requests WHERE request_id = ?"
@@ -214,10 +216,11 @@ class Child:
                     return list(found["reports"])
                 await asyncio.sleep(0.03)
 
-    def _ask(self) -> int:
+    def _ask(self, arguments: str) -> int:
         with self._table.transaction(write=True) as cursor:
             cursor.execute(
                 "INSERT INTO syncd_requests (command, arguments, created_at, progress, result, error)"
-                " VALUES ('reconcile', '{}', CURRENT_TIMESTAMP, '{}', '{}', '') RETURNING request_id"
+                f" VALUES ('reconcile', '{arguments}', CURRENT_TIMESTAMP, '{{}}', '{{}}', '')"
+                " RETURNING request_id"
             )
             return int(cursor.fetchone()[0])

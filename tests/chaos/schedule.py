@@ -45,6 +45,9 @@ class Schedule:
         initial: how streams begin, as the configuration spells it.
         page_size: of every stream.
         objects: of each resource at the start.
+        history: events that the server remembers of each resource.
+        queue: bytes that may wait for their commit.
+        polls: the first resource is polled, not watched.
     """
 
     seed: int
@@ -53,6 +56,9 @@ class Schedule:
     initial: str
     page_size: int
     objects: int
+    history: int
+    queue: int
+    polls: bool
     steps: tuple[Step, ...]
 
 
@@ -76,6 +82,8 @@ KINDS = (
     Kind("big", 2, (200_000, 1_000_000)),
     Kind("huge", 0.2, (3_000_000, 3_000_000)),
     Kind("wipe", 1.5),
+    Kind("empty", 1.5),
+    Kind("delete_together", 2, (2, 40)),
     # the API
     Kind("cut", 3),
     Kind("cut_mid_line", 2),
@@ -90,6 +98,7 @@ KINDS = (
     Kind("compact", 1.5, targeted=False),
     Kind("gap", 4, (1, 30)),
     Kind("slow", 2, (5, 60)),
+    Kind("starve", 2, (100, 600)),
     Kind("spoil_watch_list", 1.5),
     Kind("rollback", 1.2, (1, 60), targeted=False),
     Kind("masked_rollback", 1.2, (1, 60), targeted=False),
@@ -111,11 +120,25 @@ KINDS = (
     # the process
     Kind("restart", 1.5, process=False, targeted=False),
     Kind("terminate", 1.5, process=True, targeted=False),
+    Kind("reconfigure", 1, targeted=False),
     Kind("kill", 5, process=True, targeted=False),
     Kind("freeze", 1.5, process=True, targeted=False),
     # what syncd is asked to do
-    Kind("reconcile", 2, targeted=False),
+    Kind("reconcile", 3, targeted=False),
 )
+THEMES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("crd_change", "crd_delete", "crd_create", "stale_group", "missing_group", "restart"),
+    ("rollback", "masked_rollback", "other_cluster", "compact", "gap"),
+    ("rollback", "masked_rollback", "crd_change", "crd_delete", "crd_create"),
+    ("cut_after", "delete_together", "storm", "stall", "cut_mid_line"),
+    ("truncate", "answer", "expire_tokens", "gap", "slow", "spoil_watch_list", "drop"),
+    ("starve", "slow", "storm", "reconcile", "empty"),
+    ("end_sessions", "read_only", "refuse_sessions", "lock_table", "lock_file", "full"),
+    ("restart", "terminate", "kill", "freeze", "reconfigure", "wipe"),
+)
+"""What comes more often in a seed: faults that meet their like find more than an even mixture does."""
+THEME = 5.0  # times as often
 MOST_STARTS = 4
 """Of a daemon that is a process, in one seed: each costs an interpreter's start."""
 
@@ -132,17 +155,21 @@ def schedule(seed: int) -> Schedule:
         initial=rand.choice(("list", "auto", "watchlist")),
         page_size=rand.choice((7, 20, 50, 500)),
         objects=rand.choice((0, 20, 60, 150)),
+        history=rand.choice((30, 300, 100_000, 100_000)),
+        queue=rand.choice((1 << 20, 32 << 20)),
+        polls=rand.random() < 0.1,
         steps=tuple(_steps(rand, dialect, process)),
     )
 
 
 def _steps(rand: random.Random, dialect: str, process: bool) -> Iterator[Step]:
     possible = [k for k in KINDS if k.dialect in ("", dialect) and k.process in (None, process)]
-    weights = [kind.weight for kind in possible]
+    theme = rand.choice(THEMES)
+    weights = [kind.weight * (THEME if kind.name in theme else 1.0) for kind in possible]
     starts = 0
     for _ in range(rand.randint(15, 40)):
         [kind] = rand.choices(possible, weights)
-        if kind.process:
+        if process and (kind.process or kind.name == "reconfigure"):
             starts += 1
             if starts > MOST_STARTS:
                 continue
