@@ -64,6 +64,15 @@ class Definitions:
         self._version: str | None = None
         self._initial: dict[str, tuple[str, int]] | None = None
         self._watchlist = True
+        self._watching: asyncio.Task[None] | None = None
+
+    def forget(self) -> None:
+        """Begins with the state again, at once: versions of before mean nothing in a new epoch, and a watch
+        from one that is yet to come is silent.
+        """
+        self._version = None
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def ready(self) -> None:
         """Waits until they are known, or known to be unreadable."""
@@ -74,8 +83,12 @@ class Definitions:
         attempt = 0
         while True:
             began = self._clock.monotonic()
+            self._watching = asyncio.create_task(self._watch(random))
             try:
-                await self._watch(random)
+                await asyncio.wait({self._watching})
+                if self._watching.cancelled():
+                    continue
+                self._watching.result()
                 if self._clock.monotonic() - began < self._timing.short_watch:
                     raise ConnectionLost("the watch of definitions ended at once", connected=True)
                 attempt = 0
@@ -102,6 +115,9 @@ class Definitions:
                     self._ready.set()
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
+            finally:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _watch(self, random: Callable[[], float]) -> None:
         if self._version is None and not self._watchlist:

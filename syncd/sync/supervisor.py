@@ -102,7 +102,7 @@ class Supervisor:
             clock=shared.clock,
             metrics=shared.metrics,
             log=shared.log,
-            verify=self._identity.verify,
+            verify=self._verify,
             missed=lambda stream: self._look_again(),
             distrusted=self._distrusted,
             lease_lost=shared.lease_lost,
@@ -239,7 +239,15 @@ class Supervisor:
         self._eager_until = self._shared.clock.monotonic() + EAGER * self._shared.timing.discovery / 60
         self._changed.set()
 
+    async def _verify(self) -> None:
+        try:
+            await self._identity.verify()
+        except FenceLost:
+            self._distrusted(None)
+            raise
+
     def _distrusted(self, by: Stream | None) -> None:
+        self._definitions.forget()
         self._streams.restart("a new epoch began", but=by)
 
     # --- applying a plan --------------------------------------------------------------------------

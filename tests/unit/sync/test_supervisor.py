@@ -194,6 +194,24 @@ async def test_a_server_without_watchlists_is_listed(site: Site) -> None:
     assert site.cluster.definitions.watches[-1].resource_version is not None
 
 
+@pytest.mark.parametrize("another", [True, False], ids=["another-cluster", "rolled-back"])
+async def test_definitions_begin_anew_with_an_epoch(site: Site, another: bool) -> None:
+    """A watch from a version that the cluster has yet to reach would stay silent."""
+    await site.live("pods", WIDGET_NAME)
+    definitions, pods = site.cluster.definitions, site.cluster.parts["pods"]
+    await site.until(lambda: len(definitions.watches) == 1)
+    if another:
+        site.cluster.uid = "cluster-2"
+    else:
+        pods.roll_back(1, ())
+    pods.cut()
+    await site.until(lambda: len(definitions.watches) > 1)
+    assert definitions.watches[-1].resource_version is None
+    await site.until(lambda: set(site.streams().values()) == {"live"})
+    definitions.put("gizmos.example.com")
+    await site.until(lambda: "gizmos.example.com" in site.supervisor._definitions.known)
+
+
 async def test_definitions_that_always_expire_are_not_asked_in_a_loop(site: Site) -> None:
     definitions = site.cluster.definitions
     definitions.watch_answers.extend([failed(410, "Expired")] * 6)
