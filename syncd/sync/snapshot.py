@@ -62,7 +62,10 @@ async def pages(
 
     async def following() -> SnapshotPage:
         body = await _fetch(environment, stream, machine)
-        page = machine.page_received(parse_page(body, versioned=versioned), whole=whole)
+        parsed = parse_page(body, versioned=versioned)
+        await asyncio.sleep(0)  # each step holds up every watch of the process
+        page = machine.page_received(parsed, whole=whole)
+        await asyncio.sleep(0)
         if page.size > PAGE_BYTES and machine.limit is not None:
             machine.limit = max(MIN_LIMIT, machine.limit // 2)
         return page
