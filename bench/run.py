@@ -2,7 +2,9 @@
 
 Three pairs of each, median and spread. The floor of a list is curl reading the same pages to nowhere, that
 of a stream curl reading it. The simulated cluster, PostgreSQL and syncd run in processes of their own and
-share this machine's cores. A simulator too slow would make every ratio look good: then the run fails.
+share this machine's cores. The simulated cluster sends as fast as a real kube-apiserver did and keeps a core
+as busy (`bench/pace.py`); `--unpaced` lets it send what it has ready. One slower than a real server would
+make every ratio look good: then the run fails.
 """
 
 from __future__ import annotations
@@ -53,11 +55,12 @@ class Figure:
 class Bench:
     """All measurements, in order."""
 
-    def __init__(self, pods: int, pairs: int, where: dict[str, Place]) -> None:
+    def __init__(self, pods: int, pairs: int, where: dict[str, Place], *, paced: bool = True) -> None:
         self.pods = pods
         self.pairs = pairs
         self.places = where
-        self.cluster = Cluster(pods, where["sqlite"].directory)
+        self.paced = paced
+        self.cluster = Cluster(pods, where["sqlite"].directory, paced=paced)
         self.figures: list[Figure] = []
         self.speed: dict[str, float] = {}
 
@@ -70,6 +73,7 @@ class Bench:
         self._quiet_restart()
         self._catch_up()
         self._lag()
+        self._lag_reconciling()
         self._memory()
 
     def _check_speed(self) -> None:
@@ -138,6 +142,27 @@ class Bench:
             middle.pair(_percentile(lags, 50), _percentile(bare, 50))
             high.pair(_percentile(lags, 99), _percentile(bare, 99))
 
+    def _lag_reconciling(self) -> None:
+        name = "lag p99 at 200 events/s during reconciles, postgresql"
+        figure = self._figure(name, "the same before them", "ms")
+        place = self.places["postgresql"]
+        table = f"{place.schema}.syncd_objects"
+        with Daemon(place, self.cluster) as daemon:
+            daemon.wait()
+            for _ in range(self.pairs):
+                since = time.time_ns()
+                self.cluster.tell("pace 200 15")
+                time.sleep(1)
+                before = _lags(place, table, since)
+                since = time.time_ns()
+                self.cluster.start("pace 200 15")
+                until = time.perf_counter() + 13
+                while time.perf_counter() < until:
+                    _reconciled(place)
+                self.cluster.finish()
+                time.sleep(1)
+                figure.pair(_percentile(_lags(place, table, since), 99), _percentile(before, 99))
+
     def _bare_lags(self, place: Place) -> list[float]:
         with psycopg.connect(place.url, autocommit=True) as connection:
             connection.execute("DROP SCHEMA IF EXISTS bare CASCADE")
@@ -162,10 +187,9 @@ class Bench:
         return _lags(place, "bare.bare", since)
 
     def _memory(self) -> None:
-        small = Cluster(max(100, self.pods // 10), self.places["sqlite"].directory)
-        figure = self._figure(
-            f"peak memory of a first sync of {self.pods} pods", f"of {self.pods // 10}", "MB"
-        )
+        few = max(100, self.pods // 10)
+        small = Cluster(few, self.places["sqlite"].directory, paced=self.paced)
+        figure = self._figure(f"peak memory of a first sync of {self.pods} pods", f"of {few} pods", "MB")
         place = self.places["postgresql"]
         try:
             for _ in range(self.pairs):
@@ -246,6 +270,21 @@ def _lags(place: Place, table: str, since: int) -> list[float]:
         return [(float(done) - int(sent)) / 1e6 for done, sent in connection.execute(query)]
 
 
+def _reconciled(place: Place) -> None:
+    """Asks the daemon for a reconcile and waits for its end."""
+    table = f"{place.schema}.syncd_requests"
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        asked = connection.execute(
+            f"INSERT INTO {table} (command, arguments, created_at, progress, result, error)"
+            " VALUES ('reconcile', '{}', now(), '{}', '{}', '') RETURNING request_id"
+        ).fetchone()
+        done = f"SELECT result FROM {table} WHERE request_id = %s AND answered_at IS NOT NULL"
+        while (answer := connection.execute(done, asked).fetchone()) is None:
+            time.sleep(0.05)
+    if any(report["drift"] for report in answer[0]["reports"]):
+        raise SystemExit(f"a reconcile found drift that nobody made: {answer[0]}")
+
+
 def _percentile(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100)[percent - 1]
 
@@ -273,9 +312,10 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=20_000)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("bench/result.json"))
+    parser.add_argument("--unpaced", action="store_true", help="let the simulator send at memory's speed")
     options = parser.parse_args()
     with places() as where:
-        bench = Bench(options.pods, options.pairs, where)
+        bench = Bench(options.pods, options.pairs, where, paced=not options.unpaced)
         try:
             bench.run()
         finally:

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.pace import App, Paced
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
@@ -21,9 +22,11 @@ STAMP = "bench/sent-ns"
 
 def touch(simulator: Simulator, count: int) -> None:
     keys = list(simulator.collection("", "pods").current.keys)
+    began = simulator.resource_version  # a patch that changes nothing is no event
     for number in range(count):
         namespace, _, name = keys[number % len(keys)].partition("/")
-        simulator.patch("", "pods", namespace, name, {"status": {"message": f"touched {number}"}})
+        message = f"touched {began}+{number}"
+        simulator.patch("", "pods", namespace, name, {"status": {"message": message}})
 
 
 async def pace(simulator: Simulator, rate: float, seconds: float) -> int:
@@ -40,10 +43,14 @@ async def pace(simulator: Simulator, rate: float, seconds: float) -> int:
     return done
 
 
-async def serve(pods: int, kubeconfig: Path) -> None:
+def _as_it_is(app: App) -> App:
+    return app
+
+
+async def serve(pods: int, kubeconfig: Path, *, paced: bool) -> None:
     simulator = Simulator(remember=False, bookmark_interval=60)
     Workload(simulator).pods(pods)
-    async with SimulatorServer(simulator) as server:
+    async with SimulatorServer(simulator, around=Paced if paced else _as_it_is) as server:
         write_kubeconfig(kubeconfig, server.url)
         print(server.url, flush=True)
         loop = asyncio.get_running_loop()
@@ -64,5 +71,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", type=int, required=True)
     parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--unpaced", action="store_true")
     options = parser.parse_args()
-    asyncio.run(serve(options.pods, options.kubeconfig))
+    asyncio.run(serve(options.pods, options.kubeconfig, paced=not options.unpaced))

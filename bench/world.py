@@ -22,11 +22,13 @@ PAGE = 500
 
 
 class Cluster:
-    """A simulated cluster that answers commands."""
+    """A simulated cluster that answers commands, at a real server's speed or at its own."""
 
-    def __init__(self, pods: int, directory: Path) -> None:
+    def __init__(self, pods: int, directory: Path, *, paced: bool = True) -> None:
         self.kubeconfig = directory / f"cluster-{pods}.kubeconfig"
         command = [sys.executable, "-m", "bench.server", f"--pods={pods}", f"--kubeconfig={self.kubeconfig}"]
+        if not paced:
+            command.append("--unpaced")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.url = self._answer()
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -35,6 +35,7 @@ class SimulatorServer:
     Args:
         port: 0 for a free one.
         certificate, key: PEM files; with them it speaks TLS.
+        around: gives the ASGI application that is served, where that is not the simulator's alone.
 
     Attributes:
         url: `http://127.0.0.1:<port>`, once entered.
@@ -48,12 +49,14 @@ class SimulatorServer:
         *,
         certificate: Path | str | None = None,
         key: Path | str | None = None,
+        around: Callable[[Api], Any] = lambda api: api,
     ) -> None:
         self.simulator = simulator
         self.host = host
         self.port = port
         self._certificate = certificate
         self._key = key
+        self._app = around(Api(simulator))
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -68,7 +71,7 @@ class SimulatorServer:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = bound.getsockname()[1]
         config = uvicorn.Config(
-            Api(self.simulator),
+            self._app,
             http="httptools",
             ws="none",
             lifespan="off",
