@@ -220,6 +220,10 @@ class Log(Model):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class Views(Model):
+    steampipe: bool = False
+
+
 class Config(Model):
     database: Database = Field(default_factory=Database, validate_default=True)
     clusters: Annotated[tuple[Cluster, ...], Field(min_length=1)]
@@ -229,6 +233,7 @@ class Config(Model):
     reconcile: Reconcile = Field(default_factory=Reconcile)
     deleted_objects: DeletedObjects = Field(default_factory=DeletedObjects)
     limits: Limits = Field(default_factory=Limits)
+    views: Views = Field(default_factory=Views)
     server: Server = Field(default_factory=Server)
     log: Log = Field(default_factory=Log)
 
@@ -251,6 +256,12 @@ class Config(Model):
         idle = [cluster.name for cluster in self.clusters if cluster.resources is None]
         if not self.resources and idle:
             raise ValueError(f"nothing is selected for {', '.join(idle)}: add `resources`, like `- pods`")
+        return self
+
+    @model_validator(mode="after")
+    def _steampipe_on_postgresql(self) -> Self:
+        if self.views.steampipe and self.database.url.get_secret_value().startswith("sqlite:"):
+            raise ValueError("`views.steampipe` needs PostgreSQL: those queries are PostgreSQL's SQL")
         return self
 
     def selections(self, cluster: Cluster) -> list[Selection]:
