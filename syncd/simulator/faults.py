@@ -147,11 +147,13 @@ class Faults:
         plain: bool = False,
         close: bool = False,
         message: str = "",
+        reason: str = "",
         **conditions: Any,
     ) -> None:
         """Answer with an error: a Status, or plain text as proxies and the server's own filters write it.
 
         Args:
+            reason: of the Status, where it is to be another than the usual one.
             plain: text/plain.
             retry_after: seconds, as the header and in a Status' details.
             close: ask the client to leave, as a server does that shuts down.
@@ -163,9 +165,9 @@ class Faults:
             text = message or _PLAIN.get(status, f"error {status}\n")
             made = Refusal(status, text.encode(), plain=True, headers=headers)
         else:
-            reason, usual = _REASONS.get(status, ("", f"error {status}"))
+            known, usual = _REASONS.get(status, ("", f"error {status}"))
             details = {} if retry_after is None else {"retryAfterSeconds": retry_after}
-            made = refusal(status, reason, message or usual, details=details, headers=headers)
+            made = refusal(status, reason or known, message or usual, details=details, headers=headers)
         self._add(conditions, answer=made)
 
     def delay(self, delay: float, **conditions: Any) -> None:

@@ -26,7 +26,7 @@ from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
 from tests.conftest import DatabasePlace
-from tests.e2e.table import Glimpse, Table
+from tests.e2e.table import Glimpse, Row, Table
 
 DEADLINE = 30.0  # seconds that anything may take on a slow machine
 PODS, CONFIGMAPS = ("", "pods"), ("", "configmaps")
@@ -131,7 +131,10 @@ class World:
     Attributes:
         simulator, workload: the cluster.
         place, table: the database.
+        deadline: seconds that anything may take.
     """
+
+    deadline = DEADLINE
 
     def __init__(self, place: DatabasePlace, directory: Path, simulator: Simulator | None = None) -> None:
         self.place = place
@@ -161,11 +164,16 @@ class World:
 
     # --- the product ------------------------------------------------------------------------------
 
+    @property
+    def entry(self) -> dict[str, str]:
+        """The cluster, as a configuration names it."""
+        return {"name": "c", "kubeconfig": str(self.kubeconfig)}
+
     def write_config(self, *resources: Any, name: str = "syncd.yaml", **more: Any) -> Path:
         """A configuration file; JSON is YAML. `more` replaces or adds top-level keys."""
         document: dict[str, Any] = {
             "database": {"url": self.place.url, "schema": self.place.schema},
-            "clusters": [{"name": "c", "kubeconfig": str(self.kubeconfig)}],
+            "clusters": [self.entry],
             "resources": list(resources),
             "reconcile": {"enabled": False},
             "server": {"listen": "127.0.0.1:0"},
@@ -197,7 +205,7 @@ class World:
             return planned and all(reflector.live for reflector in daemon.reflectors)
 
         try:
-            await until(done, "every stream is live")
+            await until(done, "every stream is live", deadline=self.deadline)
         except AssertionError as error:
             shown = [(str(r.stream), r.progress, r.held) for r in daemon.reflectors]
             raise AssertionError(f"{error}: {shown}, {[s.error for s in daemon.supervisors]}") from error
@@ -252,19 +260,7 @@ class World:
     async def differences(self, group: str, resource: str, **query: str) -> list[str]:
         """How the table differs from the API; Secrets as the table may hold them."""
         expected = await self.api(group, resource, **query)
-        rows = await asyncio.to_thread(self.table.rows, group, resource)
-        found = [f"missing {key}" for key in expected.keys() - rows.keys()]
-        found += [f"ghost {key}" for key in rows.keys() - expected.keys()]
-        for key in expected.keys() & rows.keys():
-            row, wanted = rows[key], expected[key]
-            metadata = wanted["metadata"]
-            names = (metadata.get("namespace", ""), metadata["name"])
-            versions = (metadata["uid"], metadata["resourceVersion"])
-            if (row.namespace, row.name, row.uid, row.version) != (*names, *versions):
-                found.append(f"stale {key}: {row.uid} {row.version}, not {versions}")
-            elif row.document != stored(wanted):
-                found.append(f"altered {key}")
-        return found
+        return differing(expected, await asyncio.to_thread(self.table.rows, group, resource))
 
     async def level(self, *types: tuple[str, str], deadline: float = DEADLINE) -> None:
         """Until the table equals the API."""
@@ -290,6 +286,22 @@ class World:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def differing(expected: dict[str, dict[str, Any]], rows: dict[str, Row]) -> list[str]:
+    """How rows differ from what an API listed, by key."""
+    found = [f"missing {key}" for key in expected.keys() - rows.keys()]
+    found += [f"ghost {key}" for key in rows.keys() - expected.keys()]
+    for key in expected.keys() & rows.keys():
+        row, wanted = rows[key], expected[key]
+        metadata = wanted["metadata"]
+        names = (metadata.get("namespace", ""), metadata["name"])
+        versions = (metadata["uid"], metadata["resourceVersion"])
+        if (row.namespace, row.name, row.uid, row.version) != (*names, *versions):
+            found.append(f"stale {key}: {row.uid} {row.version}, not {versions}")
+        elif row.document != stored(wanted):
+            found.append(f"altered {key}")
+    return found
 
 
 def stored(value: dict[str, Any]) -> Any:
