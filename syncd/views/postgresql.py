@@ -1,0 +1,134 @@
+"""Expressions as PostgreSQL's SQL, version 14 and newer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from syncd.views.expression import Listing, Over, Path, Type
+from syncd.views.render import Frame, Frames, Renderer, quoted
+
+# A suffix's factor as a numeric constant; the empty one is in the CASE's ELSE.
+_FACTORS = (
+    ("Ki", 2**10), ("Mi", 2**20), ("Gi", 2**30), ("Ti", 2**40), ("Pi", 2**50), ("Ei", 2**60),
+    ("n", "1e-9"), ("u", "1e-6"), ("m", "1e-3"), ("k", "1e3"), ("M", "1e6"), ("G", "1e9"), ("T", "1e12"),
+    ("P", "1e15"), ("E", "1e18"),
+)  # fmt: skip
+_CASES = " ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
+_QUANTITY = (
+    "substring(quantity from '^[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?')::numeric"
+    " * CASE substring(quantity from '^[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(.*)$')"
+    f" {_CASES} ELSE 1 END"
+)
+
+FUNCTIONS = {
+    "syncd_cores": f"""
+CREATE OR REPLACE FUNCTION syncd_cores(quantity text) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+AS $$ SELECT (ceil({_QUANTITY} * 1000) / 1000)::double precision $$""",
+    "syncd_units": f"""
+CREATE OR REPLACE FUNCTION syncd_units(quantity text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+AS $$ SELECT least(ceil({_QUANTITY}), 9223372036854775807)::bigint $$""",
+    "syncd_time": """
+CREATE OR REPLACE FUNCTION syncd_time(value text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT
+AS $$ BEGIN
+  IF value !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]' THEN RETURN NULL; END IF;
+  RETURN value::timestamptz;
+EXCEPTION WHEN data_exception THEN RETURN NULL;
+END $$""",
+}
+"""What the views call, in the order in which they are made."""
+
+
+class PostgresqlRenderer(Renderer):
+    """See `Renderer`."""
+
+    def null(self, kind: Type) -> str:
+        return f"NULL::{kind.value}"
+
+    def path(self, path: Path, frames: Frames) -> str:
+        if path.type is Type.JSON:
+            return f"nullif({self._json(path, frames)}, 'null')"
+        text = self._text(path, frames)
+        if path.type is Type.TEXT:
+            return text
+        if path.loose:
+            return self._loose(path, frames, text)
+        return f"({text})::{path.type.value}"
+
+    def _loose(self, path: Path, frames: Frames, text: str) -> str:
+        if path.type is Type.TIME:
+            return f"syncd_time({text})"
+        word = "boolean" if path.type is Type.BOOLEAN else "number"
+        guard = f"jsonb_typeof({self._json(path, frames)}) = '{word}'"
+        if path.type is Type.INTEGER:
+            guard += f" AND {text} ~ '^-?[0-9]{{1,18}}$'"
+        return f"CASE WHEN {guard} THEN ({text})::{path.type.value} END"
+
+    def _text(self, path: Path, frames: Frames) -> str:
+        if not path.keys:
+            return f"({self.base(path, frames)} #>> '{{}}')"
+        outer = self._json(replace(path, keys=path.keys[:-1]), frames)
+        return f"({outer} ->> {_key(path.keys[-1])})"
+
+    def _json(self, path: Path, frames: Frames) -> str:
+        return " -> ".join([self.base(path, frames), *map(_key, path.keys)])
+
+    def key(self, frame: Frame) -> str:
+        return f"{frame.alias}.key" if frame.entries else f"({frame.alias}.ordinal - 1)"
+
+    def listing(self, listing: Listing, alias: str, frames: Frames) -> tuple[str, str, str]:
+        value = self._json(listing.path, frames)
+        if listing.entries:
+            guarded = f"CASE jsonb_typeof({value}) WHEN 'object' THEN {value} END"
+            return f"jsonb_each({guarded}) AS {alias}(key, value)", "", f'{alias}.key COLLATE "C"'
+        guarded = f"CASE jsonb_typeof({value}) WHEN 'array' THEN {value} END"
+        if listing.outer:
+            guarded = f"coalesce(nullif({guarded}, '[]'), '[null]')"
+        source = f"jsonb_array_elements({guarded}) WITH ORDINALITY AS {alias}(value, ordinal)"
+        return source, "", f"{alias}.ordinal"
+
+    def bytewise(self, text: str) -> str:
+        return f'{text} COLLATE "C"'
+
+    def sum(self, value: str, kind: Type) -> str:
+        return f"sum({value})::{kind.value}"
+
+    def join(self, over: Over, value: str, rest: str, order: str) -> str:
+        separator = quoted(over.separator)
+        if over.unique:
+            text = f'({value}) COLLATE "C"'
+            return f"(SELECT string_agg(DISTINCT {text}, {separator} ORDER BY {text}) {rest})"
+        if over.limit is None:
+            return f"(SELECT string_agg({value}, {separator} ORDER BY {order}) {rest})"
+        numbered = f"SELECT {value} AS value, row_number() OVER (ORDER BY {order}) AS place {rest}"
+        return (
+            f"(SELECT string_agg(s.value, {separator} ORDER BY s.place) FROM ({numbered}) AS s"
+            f" WHERE s.place <= {over.limit})"
+        )
+
+    def operation(self, name: str, arguments: list[str]) -> str:
+        match name, arguments:
+            case "now", []:
+                return "now()"
+            case "elapsed", [since, until]:
+                seconds = (f"extract(epoch from date_trunc('second', {one}))" for one in (until, since))
+                return f"({' - '.join(seconds)})::bigint"
+            case "cores", [quantity]:
+                return f"syncd_cores({quantity})"
+            case "units", [quantity]:
+                return f"syncd_units({quantity})"
+            case "integer", [text]:
+                return f"({text})::bigint"
+            case "trim", [text]:
+                return f"btrim({text}, E' \\t\\n\\r\\f\\x0b')"
+            case "line", [text]:
+                return f"regexp_replace({text}, '[\\f\\n\\r].*', '...')"
+            case "find", [text, part]:
+                return f"strpos({text}, {part})"
+        raise AssertionError(name)
+
+
+def _key(key: str | int) -> str:
+    return str(key) if isinstance(key, int) else quoted(key)

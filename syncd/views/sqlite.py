@@ -1,0 +1,147 @@
+"""Expressions as SQLite's SQL, version 3.38 and newer. Plain SQL alone: any client of SQLite reads the views,
+so no function is defined by an application, and none is used that is compiled in only sometimes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from syncd.views.expression import Listing, Over, Path, Type
+from syncd.views.render import Frame, Frames, Renderer, quoted
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SPACE = "char(32, 9, 10, 11, 12, 13)"
+# Factors of a quantity in thousandths, so that what is counted stays a whole number.
+_FACTORS = (
+    ("Ki", "1024000.0"), ("Mi", "1048576000.0"), ("Gi", "1073741824000.0"), ("Ti", "1099511627776000.0"),
+    ("Pi", "1125899906842624000.0"), ("Ei", "1152921504606846976000.0"),
+    ("n", "1e-6"), ("u", "1e-3"), ("m", "1.0"), ("k", "1e6"), ("M", "1e9"), ("G", "1e12"), ("T", "1e15"),
+    ("P", "1e18"), ("E", "1e21"),
+)  # fmt: skip
+
+
+class SqliteRenderer(Renderer):
+    """See `Renderer`."""
+
+    def null(self, kind: Type) -> str:
+        return "NULL"
+
+    def path(self, path: Path, frames: Frames) -> str:
+        base, place = self.base(path, frames), _place(path)
+        if not path.keys:
+            return self._whole(path, base)
+        if path.type is Type.JSON:
+            return f"nullif({base} -> {place}, 'null')"
+        value = f"({base} ->> {place})"
+        if path.type is Type.TIME:
+            return time(value)
+        if not path.loose or path.type is Type.TEXT:
+            return value
+        kinds = {
+            Type.INTEGER: "('integer')",
+            Type.NUMBER: "('integer', 'real')",
+            Type.BOOLEAN: "('true', 'false')",
+        }
+        return f"CASE WHEN json_type({base}, {place}) IN {kinds[path.type]} THEN {value} END"
+
+    def _whole(self, path: Path, base: str) -> str:
+        if base == "o.object":
+            return base
+        if path.type is Type.JSON:
+            alias = base.removesuffix(".value")
+            return (
+                f"CASE WHEN {alias}.type IN ('object', 'array') THEN {base}"
+                f" WHEN {alias}.type IN ('true', 'false') THEN {alias}.type"
+                f" WHEN {alias}.type <> 'null' THEN json_quote({base}) END"
+            )
+        return time(base) if path.type is Type.TIME else base
+
+    def key(self, frame: Frame) -> str:
+        return f"{frame.alias}.key"
+
+    def listing(self, listing: Listing, alias: str, frames: Frames) -> tuple[str, str, str]:
+        base, place = self.base(listing.path, frames), _place(listing.path)
+        if listing.outer:
+            present = f"CASE WHEN json_array_length({base}, {place}) > 0 THEN {base} -> {place}"
+            return f"json_each({present} ELSE '[null]' END) AS {alias}", "", f"{alias}.key"
+        # json_each makes one row of anything that is not a list, which has no key.
+        return f"json_each({base}, {place}) AS {alias}", f"{alias}.key IS NOT NULL", f"{alias}.key"
+
+    def bytewise(self, text: str) -> str:
+        return text
+
+    def sum(self, value: str, kind: Type) -> str:
+        return f"sum({value})"
+
+    def join(self, over: Over, value: str, rest: str, order: str) -> str:
+        limit = -1 if over.limit is None else over.limit  # a limit also keeps the order from being dropped
+        distinct, order = ("DISTINCT ", "1") if over.unique else ("", order)
+        inner = f"SELECT {distinct}{value} AS value {rest} ORDER BY {order} LIMIT {limit}"
+        return f"(SELECT group_concat(s.value, {quoted(over.separator)}) FROM ({inner}) AS s)"
+
+    def operation(self, name: str, arguments: list[str]) -> str:
+        match name, arguments:
+            case "now", []:
+                return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
+            case "elapsed", [since, until]:
+                return (
+                    f"(CAST(strftime('%s', {until}) AS INTEGER) - CAST(strftime('%s', {since}) AS INTEGER))"
+                )
+            case "cores", [quantity]:
+                return f"({_ceiling(_thousandths(quantity))} / 1000.0)"
+            case "units", [quantity]:
+                rounded = _ceiling(f"({_thousandths(quantity)} / 1000.0)")
+                return f"CASE WHEN {quantity} NOT GLOB '*[^0-9]*' THEN CAST({quantity} AS INTEGER) ELSE {rounded} END"
+            case "integer", [text]:
+                return f"CAST({text} AS INTEGER)"
+            case "trim", [text]:
+                return f"trim({text}, {_SPACE})"
+            case "line", [text]:
+                broken = f"instr(replace(replace({text}, char(13), char(10)), char(12), char(10)), char(10))"
+                return f"CASE WHEN {broken} > 0 THEN substr({text}, 1, {broken} - 1) || '...' ELSE {text} END"
+            case "find", [text, part]:
+                return f"instr({text}, {part})"
+        raise AssertionError(name)
+
+
+def time(text: str) -> str:
+    """An RFC 3339 text as `YYYY-MM-DD HH:MM:SS.ffffff` in UTC, NULL where it is none.
+
+    The fraction is carried as text: strftime knows thousandths alone, and rounds the second.
+    """
+    zoned = f"substr({text}, -1) NOT IN ('Z', 'z')"
+    zone = f"CASE WHEN {zoned} THEN substr({text}, -6) ELSE '' END"
+    end = f"CASE WHEN {zoned} THEN 6 ELSE 1 END"
+    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN substr({text}, 21, length({text}) - 20 - {end}) ELSE '' END"
+    seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({text}, 1, 19) || {zone})"
+    return f"({seconds} || '.' || substr({fraction} || '000000', 1, 6))"
+
+
+def _thousandths(quantity: str) -> str:
+    cases = " ".join(
+        f"WHEN {quantity} LIKE '%{suffix}' THEN {factor}" for suffix, factor in _FACTORS if len(suffix) == 2
+    )
+    last = " ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS if len(suffix) == 1)
+    factor = f"CASE {cases} ELSE CASE substr({quantity}, -1) {last} ELSE 1000.0 END END"
+    return f"(CAST(rtrim({quantity}, 'numkKMGTPEi') AS REAL) * {factor})"
+
+
+def _ceiling(number: str) -> str:
+    """Rounds up; what is less than a billionth of itself above a whole number is noise of the arithmetic."""
+    return (
+        "(SELECT CASE WHEN q.value >= 9.2e18 THEN 9223372036854775807"
+        " ELSE CAST(q.value AS INTEGER) + (q.value > CAST(q.value AS INTEGER)) END"
+        f" FROM (SELECT round({number}, 6) AS value LIMIT 1) AS q)"
+    )
+
+
+def _place(path: Path) -> str:
+    parts = ["$"]
+    for key in path.keys:
+        if isinstance(key, int):
+            parts.append(f"[{key}]")
+        elif _PLAIN.match(key):
+            parts.append(f".{key}")
+        else:
+            parts.append(f'."{key}"')
+    return quoted("".join(parts))
