@@ -30,7 +30,7 @@ test: install-dev ## every test, on SQLite and on a real PostgreSQL
 	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 test-kills: install-dev ## kill -9 in the middle of everything, ten times each
-	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/e2e/test_kill.py $(ARGS)
+	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/conformance/test_kills.py $(ARGS)
 
 bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
 	@$(BIN)/python -m bench.run $(ARGS)

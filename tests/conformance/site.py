@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,8 @@ from syncd.kube.client import KubeClient
 from syncd.kube.kubeconfig import load_connection
 from tests.conformance.writer import Json, Writer
 from tests.conftest import DatabasePlace
-from tests.e2e.world import QUICK, World, differing
+from tests.e2e.table import Row
+from tests.e2e.world import QUICK, World, differing, parts, until
 
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True)
@@ -120,7 +122,7 @@ class Site(World):
         self.cluster: Writer
         if target is not None:
             del self.simulator, self.workload
-            self.timing, self.deadline = UNHURRIED, 150.0
+            self.timing, self.deadline = UNHURRIED, 200.0
             self.kubeconfig = target.kubeconfig
 
     @property
@@ -203,6 +205,39 @@ class Site(World):
                 *(self.cluster.create(resource, namespace, made(resource, name)) for name in together)
             )
         return [f"{namespace}/{name}" for name in names]
+
+    @asynccontextmanager
+    async def stirred(
+        self, resource: Resource, keys: Sequence[str], rate: float = 100.0
+    ) -> AsyncIterator[None]:
+        """Objects are changed, deleted and made anew while the block runs, at up to so many a second."""
+        ended = asyncio.Event()
+        task = asyncio.create_task(self._stir(resource, keys, rate, ended))
+        try:
+            yield
+        finally:
+            ended.set()
+            await task
+
+    async def _stir(self, resource: Resource, keys: Sequence[str], rate: float, ended: asyncio.Event) -> None:
+        draw = random.Random(7)
+        while not ended.is_set():
+            key, text = draw.choice(keys), str(draw.random())
+            if draw.random() < 0.75:
+                await self.cluster.patch(resource, key, changed(resource, text))
+            else:
+                namespace, name = parts(key)
+                await self.cluster.delete(resource, key)
+                await self.cluster.create(resource, namespace, made(resource, name, text))
+            await asyncio.sleep(1 / rate)
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """As `until`, for as long as this cluster may take."""
+        await until(condition, what, deadline=self.deadline)
+
+    def rows(self, resource: Resource) -> dict[str, Row]:
+        """The rows of a resource by key."""
+        return self.table.rows(resource.group, resource.name)
 
     async def mirrored(self, resource: Resource, *namespaces: str, selector: str = "") -> None:
         """Waits until the table holds exactly what the cluster lists of a resource, in these namespaces or

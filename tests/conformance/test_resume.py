@@ -10,7 +10,7 @@ import pytest
 
 from syncd.core.recovery import Timing
 from tests.conformance.site import CONFIGMAPS, Site, changed, made, within
-from tests.e2e.world import NO_TABLES, Reader, parts, until
+from tests.e2e.world import NO_TABLES, Reader, parts
 
 SIMULATED = ("", "configmaps")
 
@@ -44,7 +44,7 @@ async def test_01_first_sync(site: Site) -> None:
     finally:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-    assert set(keys) <= set(site.table.rows("", "configmaps"))
+    assert set(keys) <= set(site.rows(CONFIGMAPS))
     assert after is not None
     assert int(after) >= int(before)
     for state, version, count in seen:
@@ -196,7 +196,7 @@ async def test_07_killed_after_a_commit(site: Site) -> None:
         await site.cluster.patch(CONFIGMAPS, keys[number], changed(CONFIGMAPS, "x"))
     await site.cluster.delete(CONFIGMAPS, keys[0])
     await site.mirrored(CONFIGMAPS, namespace)
-    await until(lambda: keys[0] in site.table.tombstones("configmaps"), "the deletion is committed")
+    await site.until(lambda: keys[0] in site.table.tombstones("configmaps"), "the deletion is committed")
     await process.kill()
     site.table.watch_writes()
     async with site.mirror(within(CONFIGMAPS, namespace)):
@@ -224,9 +224,7 @@ async def test_14_bookmarks(site: Site) -> None:
         await site.fill(CONFIGMAPS, other, 5)  # not in this stream, but in its server's cache
         moved = int((await site.cluster.listed(CONFIGMAPS, other))[0])
         assert moved > begun
-        await until(
-            lambda: int(site.checkpoint(CONFIGMAPS) or 0) >= moved, "a bookmark", deadline=site.deadline
-        )
+        await site.until(lambda: int(site.checkpoint(CONFIGMAPS) or 0) >= moved, "a bookmark")
     version = site.checkpoint(CONFIGMAPS)
     site.asked.clear()
     async with site.mirror(entry, timing=timing):
