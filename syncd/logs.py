@@ -7,7 +7,6 @@ looks like a credential is cut out of every event, whoever logged it. Decides no
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -15,13 +14,8 @@ from typing import Any, Literal
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
-CUT = "***"
+from syncd.core.secrecy import CUT, without_credentials
 
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-# The user's part may not hold a slash, the password may hold an @: it ends at the last one of the authority.
-_URL_PASSWORD = re.compile(r"([a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/]*@")
-_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")
-_ASSIGNED = re.compile(r"(?i)\b(password|passwd|token|secret|client_secret)=[^\s&,;'\"]+")
 _SECRET_KEYS = frozenset({"password", "token", "authorization", "client_key", "secret"})
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -88,7 +82,7 @@ def get(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def redacted(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """A processor that cuts bearer tokens, JWTs and passwords of URLs out of an event's values."""
+    """A processor that cuts what looks like a credential out of an event's values."""
     return {
         key: CUT if isinstance(key, str) and key.lower() in _SECRET_KEYS and value else _cut(value)
         for key, value in event.items()
@@ -105,11 +99,3 @@ def _cut(value: Any) -> Any:
     if isinstance(value, BaseException):
         return without_credentials(f"{type(value).__name__}: {value}")
     return value
-
-
-def without_credentials(text: str) -> str:
-    """The text with `***` for whatever looks like a credential."""
-    text = _BEARER.sub(rf"\1 {CUT}", text)
-    text = _URL_PASSWORD.sub(rf"\1:{CUT}@", text)
-    text = _JWT.sub(CUT, text)
-    return _ASSIGNED.sub(rf"\1={CUT}", text)

@@ -1,7 +1,6 @@
 """Text of others made fit to show: without what looks like a credential, and without control characters.
 
 A guess by shape, so the last defence and not the first: what is known to be secret is never put into a text.
-It would rather cut a long identifier than show a key.
 """
 
 from __future__ import annotations
@@ -29,10 +28,19 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
 def without_credentials(text: str) -> str:
-    """The text with `***` for whatever looks like a credential. UUIDs and ordinary paths stay."""
+    """The text with `***` for what has the shape or the name of a credential. Names of objects stay, however
+    long.
+    """
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    return _LONG.sub(lambda match: CUT if _opaque(match[0]) else match[0], text)
+    return text
+
+
+def without_keys(text: str) -> str:
+    """The same, and without any long opaque word: for text of strangers, who say a key without its name.
+    UUIDs and ordinary paths stay.
+    """
+    return _LONG.sub(lambda match: CUT if _opaque(match[0]) else match[0], without_credentials(text))
 
 
 def _opaque(run: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 
 from syncd.core.errors import UNDECODABLE, ConfigError, LoginFailed
-from syncd.core.secrecy import CUT, printable, without_credentials
+from syncd.core.secrecy import CUT, printable, without_keys
 from syncd.kube.auth import ClientCertificate, Exec, Token
 from syncd.kube.connection import Connection
 from syncd.kube.process import Ended
@@ -187,7 +187,7 @@ def _last_line(plugin: Exec, ended: Ended) -> str:
     line = _WORD.sub(
         lambda word: CUT if len(word[0]) >= _SHORTEST_WORD and word[0] in printed else word[0], line
     )
-    line = without_credentials(line)
+    line = without_keys(line)
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from syncd import logs
+from syncd.core.secrecy import without_credentials
 
 
 @pytest.fixture(autouse=True)
@@ -119,4 +120,4 @@ def test_credentials_never_get_in(form: Any, secret: str) -> None:
     ["http://host:8080/path", "a bearer of news", "key=value", "postgresql://user@host/db", "10:30@x"],
 )
 def test_what_is_no_credential_stays(harmless: str) -> None:
-    assert logs.without_credentials(harmless) == harmless
+    assert without_credentials(harmless) == harmless

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from syncd.core.secrecy import printable, without_credentials
+from syncd.core.secrecy import printable, without_credentials, without_keys
 
 SECRET = "hunter2Xq9"
 LONG = "Zm9vYmFyQmF6MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1u"
@@ -26,16 +26,30 @@ LONG = "Zm9vYmFyQmF6MTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1u"
         f"usage: tool --token={SECRET}",
         f"ghp_{SECRET}abcdefgh",
         f"AKIA{SECRET.upper()}ABCD is no key",
-        f"k8s-aws-v1.{LONG}",
-        f"got {LONG}/{LONG}+==",
-        f"ya29.a0{LONG}",
     ],
 )
 def test_what_looks_like_a_credential_is_cut(text: str) -> None:
-    left = without_credentials(text)
-    assert "***" in left
-    for secret in (SECRET, SECRET.upper(), LONG):
-        assert secret not in left
+    for left in (without_credentials(text), without_keys(text)):
+        assert "***" in left
+        assert SECRET not in left
+        assert SECRET.upper() not in left
+
+
+@pytest.mark.parametrize("text", [f"k8s-aws-v1.{LONG}", f"got {LONG}/{LONG}+==", f"ya29.a0{LONG}"])
+def test_a_key_without_its_name_is_cut_where_strangers_speak(text: str) -> None:
+    assert LONG not in without_keys(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prod: pods in kube-system: kube-controller-manager-control-plane-1 is in quarantine",
+        "default/checkout-service-canary-5d4f8c7b9d-x2x7k-a1b2c3d4",
+        "3 of secrets: 403 Forbidden: secrets is forbidden",
+    ],
+)
+def test_names_of_objects_stay_in_what_syncd_says(text: str) -> None:
+    assert without_credentials(text) == text
 
 
 @pytest.mark.parametrize(
@@ -51,7 +65,7 @@ def test_what_looks_like_a_credential_is_cut(text: str) -> None:
     ],
 )
 def test_what_helps_stays(text: str) -> None:
-    assert without_credentials(text) == text
+    assert without_keys(text) == without_credentials(text) == text
 
 
 def test_a_text_becomes_one_printable_line() -> None:
