@@ -133,7 +133,7 @@ class Bench:
         for _ in range(self.pairs):
             bare = self._bare_lags(place)
             with Daemon(place, self.cluster) as daemon:
-                daemon.wait()
+                daemon.wait_version(self.cluster.version())  # what the bare loop was told is behind it
                 time.sleep(1)
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
