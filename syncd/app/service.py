@@ -83,7 +83,9 @@ class Service:
                     raise result
 
     async def _listen(self) -> None:
-        """Looks for requests each second: a table is all that a command and a daemon share."""
+        """Looks for requests, four times a second: a table is all that a command and a daemon share, and
+        somebody waits at the other end.
+        """
         seen: set[int] = set()
         while True:
             try:
@@ -93,7 +95,7 @@ class Service:
                         self._jobs.put_nowait(request)
             except StoreError as error:
                 self._log.debug("requests cannot be read", error=str(error))
-            await asyncio.sleep(min(1.0, self._daemon.timing.heartbeat / 3))
+            await asyncio.sleep(min(0.25, self._daemon.timing.heartbeat / 3))
 
     async def _work(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from syncd import __version__, logs
-from syncd.cli import preflight
+from syncd.cli import changes, preflight
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, hangups, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, Output, OutputOption, find_config, load_config
 from syncd.config import Config, json_schema
@@ -202,6 +202,10 @@ def migrate(config: ConfigOption = None) -> NoReturn:
             before = await database.current()
             await database.migrate()
             after = await database.current()
+            if loaded.views.steampipe:
+                from syncd.app import steampipe
+
+                await steampipe.make(database)
         changed = "already there" if before == after else f"from {before or 'nothing'}"
         typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}")
         return DONE
@@ -270,6 +274,7 @@ def demo(
 
 
 preflight.register(app)
+changes.register(app)
 
 
 @config_app.command("schema")
@@ -362,5 +367,5 @@ async def _ask(database: Database, wanted: Wanted, progress: ReconcileProgress, 
             progress.show(Run.from_json(reply.progress))
         if reply.claimed_at is None and waited > CLAIM_SECONDS and await database.withdraw(request):
             raise StoreError(f"no answer from the daemon ({held}); is it stopped?")
-        await asyncio.sleep(0.2)
-        waited += 0.2
+        await asyncio.sleep(0.1)
+        waited += 0.1
