@@ -1,7 +1,7 @@
 """A small language in which the value of a column is said once, for every dialect.
 
-An expression is a frozen value. It reads one row of `syncd_objects` (its `object`, a JSON document) and, inside
-a list expression, one item of a list in it. `render.py` turns it into SQL. Every expression knows its type, so
+An expression is a frozen value. It reads one row of `syncd_objects` (its `object`, a JSON document) and, in a
+list expression, one item of a list in it. `render.py` turns it into SQL. Every expression knows its type, so
 that both dialects give the same rows. An absent field, and a JSON null, is NULL.
 """
 
@@ -203,14 +203,14 @@ def either(*conditions: Expression) -> Call:
     return Call("or", conditions, Type.BOOLEAN)
 
 
-def negation(condition: Expression) -> Call:
+def negation(holds: Expression) -> Call:
     """True where the condition is false or unknown."""
-    return Call("not", (true(condition),), Type.BOOLEAN)
+    return Call("not", (true(holds),), Type.BOOLEAN)
 
 
-def true(condition: Expression) -> Call:
+def true(holds: Expression) -> Call:
     """The condition, false where it is unknown."""
-    return call("coalesce", Type.BOOLEAN, condition, False)
+    return call("coalesce", Type.BOOLEAN, holds, False)
 
 
 def equal(left: Value, right: Value) -> Call:
@@ -228,6 +228,11 @@ def among(value: Expression, *options: str) -> Call:
 def present(value: Expression) -> Call:
     """Whether a field is there and not null."""
     return call("present", Type.BOOLEAN, value)
+
+
+def absent(value: Expression) -> Call:
+    """Whether a field is not there, or null."""
+    return Call("not", (present(value),), Type.BOOLEAN)
 
 
 def filled(value: Expression) -> Call:
@@ -392,4 +397,4 @@ def join(
 
 def condition(kind: str, field: str = "status") -> Over:
     """A field of the object's first condition of that type."""
-    return first(items("status.conditions"), path(field), equal(path("type"), kind))
+    return first(items("status.conditions", root=True), path(field), equal(path("type"), kind))

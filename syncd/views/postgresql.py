@@ -1,5 +1,7 @@
 """Expressions as PostgreSQL's SQL, version 14 and newer."""
 
+# ruff: noqa: S608 - text is rendered from the catalogue and from schemas, each name and constant quoted
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -119,6 +121,10 @@ class PostgresqlRenderer(Renderer):
                 return f"syncd_cores({quantity})"
             case "units", [quantity]:
                 return f"syncd_units({quantity})"
+            case "greatest", _:
+                return f"greatest({', '.join(arguments)})"
+            case "selector", [value]:
+                return _selector(value)
             case "integer", [text]:
                 return f"({text})::bigint"
             case "trim", [text]:
@@ -128,6 +134,27 @@ class PostgresqlRenderer(Renderer):
             case "find", [text, part]:
                 return f"strpos({text}, {part})"
         raise AssertionError(name)
+
+
+def _selector(value: str) -> str:
+    labels = f"{value} -> 'matchLabels'"
+    expressions = f"{value} -> 'matchExpressions'"
+    values = (
+        "(SELECT string_agg(v.value, ',' ORDER BY v.value COLLATE \"C\")"
+        " FROM jsonb_array_elements_text(x.value -> 'values') AS v(value))"
+    )
+    return (
+        "(SELECT string_agg(r.text, ',' ORDER BY r.key COLLATE \"C\", r.place) FROM ("
+        "SELECT l.key, 0 AS place, l.key || '=' || l.value AS text"
+        f" FROM jsonb_each_text(CASE jsonb_typeof({labels}) WHEN 'object' THEN {labels} END) AS l(key, value)"
+        " UNION ALL SELECT x.value ->> 'key', x.ordinal, CASE x.value ->> 'operator'"
+        f" WHEN 'In' THEN (x.value ->> 'key') || ' in (' || {values} || ')'"
+        f" WHEN 'NotIn' THEN (x.value ->> 'key') || ' notin (' || {values} || ')'"
+        " WHEN 'Exists' THEN x.value ->> 'key'"
+        " WHEN 'DoesNotExist' THEN '!' || (x.value ->> 'key') END"
+        f" FROM jsonb_array_elements(CASE jsonb_typeof({expressions}) WHEN 'array' THEN {expressions} END)"
+        " WITH ORDINALITY AS x(value, ordinal)) AS r)"
+    )
 
 
 def _key(key: str | int) -> str:

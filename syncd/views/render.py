@@ -1,8 +1,10 @@
-"""Expressions as SQL: what the dialects share. A dialect renders paths, lists and what its functions are named.
+"""Expressions as SQL: what the dialects share. A dialect renders paths, lists and its functions' names.
 
 Rendering is pure text. Names and constants come from the catalogue or from a cluster's schemas, never from
 objects; all the same each is quoted.
 """
+
+# ruff: noqa: S608 - text is rendered from the catalogue and from schemas, each name and constant quoted
 
 from __future__ import annotations
 

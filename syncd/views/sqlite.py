@@ -2,6 +2,8 @@
 so no function is defined by an application, and none is used that is compiled in only sometimes.
 """
 
+# ruff: noqa: S608 - text is rendered from the catalogue and from schemas, each name and constant quoted
+
 from __future__ import annotations
 
 import re
@@ -91,7 +93,12 @@ class SqliteRenderer(Renderer):
                 return f"({_ceiling(_thousandths(quantity))} / 1000.0)"
             case "units", [quantity]:
                 rounded = _ceiling(f"({_thousandths(quantity)} / 1000.0)")
-                return f"CASE WHEN {quantity} NOT GLOB '*[^0-9]*' THEN CAST({quantity} AS INTEGER) ELSE {rounded} END"
+                plain = f"{quantity} NOT GLOB '*[^0-9]*'"
+                return f"CASE WHEN {plain} THEN CAST({quantity} AS INTEGER) ELSE {rounded} END"
+            case "greatest", [left, right]:
+                return f"coalesce(max({left}, {right}), {left}, {right})"
+            case "selector", [value]:
+                return _selector(value)
             case "integer", [text]:
                 return f"CAST({text} AS INTEGER)"
             case "trim", [text]:
@@ -104,6 +111,25 @@ class SqliteRenderer(Renderer):
         raise AssertionError(name)
 
 
+def _selector(value: str) -> str:
+    values = (
+        "(SELECT group_concat(w.value, ',') FROM (SELECT v.value FROM json_each(x.value, '$.values') AS v"
+        " ORDER BY v.value LIMIT -1) AS w)"
+    )
+    return (
+        "(SELECT group_concat(s.text, ',') FROM (SELECT r.text FROM ("
+        "SELECT l.key AS key, 0 AS place, l.key || '=' || l.value AS text"
+        f" FROM json_each({value}, '$.matchLabels') AS l WHERE l.key IS NOT NULL"
+        " UNION ALL SELECT x.value ->> '$.key', x.key + 1, CASE x.value ->> '$.operator'"
+        f" WHEN 'In' THEN (x.value ->> '$.key') || ' in (' || {values} || ')'"
+        f" WHEN 'NotIn' THEN (x.value ->> '$.key') || ' notin (' || {values} || ')'"
+        " WHEN 'Exists' THEN x.value ->> '$.key'"
+        " WHEN 'DoesNotExist' THEN '!' || (x.value ->> '$.key') END"
+        f" FROM json_each({value}, '$.matchExpressions') AS x WHERE x.key IS NOT NULL"
+        ") AS r ORDER BY r.key, r.place LIMIT -1) AS s)"
+    )
+
+
 def time(text: str) -> str:
     """An RFC 3339 text as `YYYY-MM-DD HH:MM:SS.ffffff` in UTC, NULL where it is none.
 
@@ -112,7 +138,8 @@ def time(text: str) -> str:
     zoned = f"substr({text}, -1) NOT IN ('Z', 'z')"
     zone = f"CASE WHEN {zoned} THEN substr({text}, -6) ELSE '' END"
     end = f"CASE WHEN {zoned} THEN 6 ELSE 1 END"
-    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN substr({text}, 21, length({text}) - 20 - {end}) ELSE '' END"
+    digits = f"substr({text}, 21, length({text}) - 20 - {end})"
+    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN {digits} ELSE '' END"
     seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({text}, 1, 19) || {zone})"
     return f"({seconds} || '.' || substr({fraction} || '000000', 1, 6))"
 
