@@ -26,6 +26,8 @@ from syncd.core.recovery import Timing
 from syncd.core.resource import Resource, Stream
 from syncd.kube.client import KubeClient
 from syncd.kube.kubeconfig import load_connection
+from syncd.simulator.server import SimulatorServer
+from tests.conformance.wire import Wire
 from tests.conformance.writer import Json, Writer
 from tests.conftest import DatabasePlace
 from tests.e2e.table import Row
@@ -108,6 +110,7 @@ class Site(World):
     Attributes:
         cluster: to write to and to compare with.
         asked: lists and watches of the product in this process.
+        wire: between it and a simulated cluster.
         timing: durations that fit the cluster.
     """
 
@@ -116,6 +119,7 @@ class Site(World):
         self._target = target
         self.timing = QUICK
         self.asked = Asked()
+        self.wire = Wire()
         self._namespaces: list[str] = []
         self._types: list[str] = []
         self._run = f"syncd-test-{secrets.token_hex(4)}"
@@ -146,6 +150,9 @@ class Site(World):
                 await self._leave()
         finally:
             await super().__aexit__()
+
+    def served(self) -> SimulatorServer:
+        return SimulatorServer(self.simulator, around=self.wire.around)
 
     @property
     def entry(self) -> dict[str, str]:

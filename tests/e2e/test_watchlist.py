@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
-
-import pytest
 
 from syncd.simulator.requests import Request
-from tests.e2e.table import Row
-from tests.e2e.world import CONFIGMAPS, NAMESPACES, PODS, QUICK, WIDGETS, World, until
+from tests.e2e.world import CONFIGMAPS, NAMESPACES, PODS, WIDGETS, World
 
 POLLED = {"name": "configmaps", "mode": "poll", "every": "1s"}
 MANY = {"name": "pods", "initial": "watchlist", "page_size": 250}
-SPOILT = ["refuse", "fail", "ignore", "unmarked", "end"]
 
 
 def listed(world: World, resource: str) -> int:
@@ -28,10 +22,6 @@ def watched(world: World, resource: str) -> list[bool]:
         return request.query.get("sendInitialEvents") == "true"
 
     return [initial(request) for request in world.simulator.requests.matching("watch", resource)]
-
-
-def checkpoint(world: World) -> Any:
-    return world.table.one("SELECT resource_version FROM syncd_streams WHERE resource = 'pods'")
 
 
 def change_some(world: World) -> None:
@@ -49,11 +39,6 @@ def change_some(world: World) -> None:
             simulator.create(
                 *PODS, {"metadata": {"namespace": namespace, "name": name}, "spec": again["spec"]}
             )
-
-
-def changed(world: World, before: dict[str, Row]) -> list[str]:
-    """Keys whose rows are of another version now."""
-    return [key for key, row in world.table.rows(*PODS).items() if row.version != before[key].version]
 
 
 async def test_five_thousand_pods_over_one_connection(world: World) -> None:
@@ -79,77 +64,6 @@ async def test_auto_is_for_what_the_server_and_known_definitions_serve(world: Wo
         await world.level(CONFIGMAPS, WIDGETS)
     for resource in ("configmaps", "widgets"):
         assert (listed(world, resource), watched(world, resource)) == (0, [True])
-
-
-@pytest.mark.parametrize("how", SPOILT)
-async def test_a_server_that_cannot_is_listed_and_not_asked_again(world: World, how: str) -> None:
-    world.workload.pods(60)
-    world.simulator.faults.spoil_watch_lists(how, resource="pods")
-    timing = replace(QUICK, initial_events=0.5, initial_silence=0.3)
-    async with world.running(MANY, timing=timing) as daemon:
-        await world.level(PODS)
-        asked = 2 if how == "end" else 1
-        assert (listed(world, "pods"), watched(world, "pods")) == (1, [True] * asked + [False])
-        [reflector] = daemon.reflectors
-        reflector.relist("asked")
-        await until(lambda: listed(world, "pods") == 2 and reflector.live, "it lists again")
-        change_some(world)
-        await world.level(PODS)
-        await until(lambda: watched(world, "pods") == [True] * asked + [False, False], "a plain watch")
-
-
-@pytest.mark.parametrize("how", ["reverse", "mingle"])
-@pytest.mark.parametrize("rows", [False, True], ids=["first", "relist"])
-async def test_keys_out_of_order_and_changes_between_them(world: World, how: str, rows: bool) -> None:
-    world.workload.pods(120)
-    faults = world.simulator.faults
-    if rows:
-        async with world.running("pods"):
-            await world.level(PODS)
-        change_some(world)
-        world.simulator.compact()
-    faults.spoil_watch_lists(how, resource="pods")
-    faults.midway = lambda: change_some(world)
-    async with world.running({**MANY, "page_size": 7}):
-        await world.level(PODS)
-        faults.midway = lambda: None
-        change_some(world)
-        await world.level(PODS)
-    assert watched(world, "pods")[-1]
-    assert listed(world, "pods") == (1 if rows else 0)
-
-
-async def test_cancelled_before_the_bookmark(world: World) -> None:
-    """The checkpoint is as before, nothing has left; the next life brings it level."""
-    world.workload.pods(300)
-    faults = world.simulator.faults
-    faults.spoil_watch_lists("unmarked", resource="pods")
-    few = {**MANY, "page_size": 20}
-    async with world.running(few, live=False):
-        await until(lambda: len(world.table.rows(*PODS)) == 300, "all are told")
-        assert checkpoint(world) is None
-        assert world.table.states() == {("pods", ""): "syncing"}
-    assert checkpoint(world) is None
-    faults.clear()
-    async with world.running(few):
-        await world.level(PODS)
-    before = checkpoint(world)
-    assert before is not None
-    change_some(world)
-    world.simulator.compact()
-    faults.spoil_watch_lists("unmarked", resource="pods")
-    rows = world.table.rows(*PODS)
-    kept = rows.keys() - world.simulator.objects(*PODS).keys()
-    assert kept
-    async with world.running(few, timing=replace(QUICK, initial_events=60.0), live=False):
-        await until(lambda: watched(world, "pods")[-1], "a WatchList")
-        await until(lambda: len(changed(world, rows)) >= 8, "what changed is written")
-        assert kept <= world.table.rows(*PODS).keys(), "nothing leaves before the version is known"
-        assert checkpoint(world) == before
-    faults.clear()
-    async with world.running(few):
-        await world.level(PODS)
-    assert {world.table.tombstones("pods")[key][0] for key in kept} == {"snapshot"}
 
 
 async def test_rolled_back_while_it_is_down(world: World) -> None:

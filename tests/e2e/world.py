@@ -149,11 +149,15 @@ class World:
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        server = await self._stack.enter_async_context(SimulatorServer(self.simulator))
+        server = await self._stack.enter_async_context(self.served())
         self.url = server.url
         write_kubeconfig(self.kubeconfig, self.url)
         await self._stack.enter_async_context(self._client)
         return self
+
+    def served(self) -> SimulatorServer:
+        """The server of the simulator, not yet started."""
+        return SimulatorServer(self.simulator)
 
     async def __aexit__(self, *_: object) -> None:
         for process in self._processes:
