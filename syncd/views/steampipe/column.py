@@ -106,7 +106,7 @@ _NOT_A_SOURCE = (
 
 
 def _custom(column: Column) -> str:
-    """A custom resource's value. What its schema says today was not checked when an old object was written."""
+    """A custom resource's value. An old one was written under another schema, perhaps."""
     match column.type:
         case "bigint":
             return f"kubernetes.custom_bigint({_json(column.path)})"

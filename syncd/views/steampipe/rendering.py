@@ -39,10 +39,8 @@ def view(table: Table, objects_schema: str, about: str) -> list[str]:
             f"FROM {identifier(objects_schema)}.syncd_objects AS o\n"
             f"WHERE o.kind = {literal(table.kind)} AND o.api_group = {literal(table.group)}"
         )
-    selected = ",\n".join(
-        f"  {expression(column) if table.group is not None else _nothing(column)} AS {identifier(column.name)}"
-        for column in table.columns
-    )
+    value = expression if table.group is not None else _nothing
+    selected = ",\n".join(f"  {value(column)} AS {identifier(column.name)}" for column in table.columns)
     return [
         f"CREATE OR REPLACE VIEW {name} AS\nSELECT\n{selected}\n{source}",
         f"COMMENT ON VIEW {name} IS {literal(about)}",

@@ -17,10 +17,10 @@ class Column:
     """One column.
 
     Attributes:
-        type: PostgreSQL's: text, bigint, boolean, jsonb, timestamptz, inet, cidr, double precision, label_set.
+        type: PostgreSQL's (text, bigint, boolean, jsonb, timestamptz, inet, cidr, …), or label_set.
         path: into the object; () where nothing is read.
         function: what derives the value from what is there, '' where it is taken as it is.
-        absent: the SQL literal's text that stands for an absent value, None for NULL: `''` `0` `false` or JSON.
+        absent: what stands for an absent value, None for NULL; an SQL literal, or JSON for a jsonb column.
         row: the column of the mirror's row that has the value already, '' where the object is read.
     """
 

@@ -1,0 +1,167 @@
+"""Applies what is rendered for the schema of Steampipe's names, and reads what such a rendering needs.
+
+PostgreSQL alone. All or nothing, in one transaction that waits at most a second for any lock; nothing that
+somebody else built on a view, and no grant, is ever dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from syncd.core.errors import StoreError
+from syncd.store.engine import Engine
+
+SCHEMA = "kubernetes"
+LOCK_TIMEOUT = "1s"
+_LOCK = 0x73746561  # "stea": one at a time in a database
+_MARK = "Steampipe's names for the mirror in schema {schema} ({digest})"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenView:
+    """A view of the schema: what its comment says, its columns as (name, type)."""
+
+    about: str
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """What is to be run, in order, and the views that are no longer wanted."""
+
+    statements: Sequence[str]
+    retired: Sequence[str]
+
+
+Render = Callable[[Sequence[Mapping[str, Any]], Mapping[str, SeenView]], Rendering]
+"""From the CustomResourceDefinitions that are mirrored, and the views that are there."""
+
+
+async def definitions(engine: Engine) -> str:
+    """What changes when a CustomResourceDefinition that is mirrored comes, goes or changes."""
+    async with engine.reading() as connection:
+        found = await connection.execute(
+            sa.text(
+                "SELECT md5(string_agg(concat_ws('/', cluster, name, uid, generation), ',' "
+                "ORDER BY cluster, name)) FROM syncd_objects "
+                "WHERE kind = 'CustomResourceDefinition' AND api_group = 'apiextensions.k8s.io'"
+            )
+        )
+        return str(found.scalar_one() or "")
+
+
+async def apply(engine: Engine, render: Render) -> list[str]:
+    """Brings the schema to what is rendered; the views that are retired and stay, for somebody uses them.
+
+    Where it is there already, nothing is locked and nothing is written.
+
+    Raises:
+        StoreError: the schema is another's, or of another mirror.
+        StoreUnavailable: the database is away or refuses; also when a lock is not to be had within a second.
+    """
+    async with engine.writing() as connection:
+        await connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
+        await connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        mark = await _mark(connection, engine.schema)
+        views = await _views(connection)
+        rendering = render(await _documents(connection), views)
+        digest = hashlib.sha256("\0".join(rendering.statements).encode()).hexdigest()[:16]
+        wanted = _MARK.format(schema=engine.schema, digest=digest)
+        raw: Any = (await connection.get_raw_connection()).driver_connection
+        if mark != wanted or not _made(rendering.statements, views):
+            for statement in rendering.statements:
+                await raw.execute(statement)
+            quoted = wanted.replace("'", "''")
+            await raw.execute(f"COMMENT ON TYPE {SCHEMA}.label_set IS '{quoted}'")
+        return [name for name in rendering.retired if not await _dropped(raw, name)]
+
+
+def _made(statements: Sequence[str], views: Mapping[str, SeenView]) -> bool:
+    """Whether no view is missing."""
+    return len(views) >= sum(statement.startswith("CREATE OR REPLACE VIEW") for statement in statements)
+
+
+async def _mark(connection: AsyncConnection, schema: str) -> str:
+    """What is written on the schema's type, '' where there is none yet.
+
+    Raises:
+        StoreError: the schema's names are taken.
+    """
+    found = await connection.execute(
+        sa.text(
+            "SELECT obj_description(t.oid, 'pg_type') FROM pg_type t JOIN pg_namespace n "
+            "ON n.oid = t.typnamespace WHERE n.nspname = :schema AND t.typname = 'label_set'"
+        ),
+        {"schema": SCHEMA},
+    )
+    mark = str(found.scalar_one_or_none() or "")
+    begin, _, rest = _MARK.partition("{schema}")
+    owner = mark.removeprefix(begin).rpartition(rest[:2])[0] if mark.startswith(begin) else ""
+    if owner and owner != schema and await _exists(connection, f'"{owner}".syncd_objects'):
+        raise StoreError(
+            f"the schema {SCHEMA} shows the mirror in schema {owner} already, "
+            "and a database has one such schema: turn `views.steampipe` off in one of the two configurations"
+        )
+    if not mark and await _exists(connection, f"{SCHEMA}.kubernetes_pod"):
+        raise StoreError(
+            f"{SCHEMA}.kubernetes_pod is there and not syncd's (a Steampipe of its own?): "
+            "rename that schema, or turn `views.steampipe` off"
+        )
+    return mark
+
+
+async def _exists(connection: AsyncConnection, relation: str) -> bool:
+    found = await connection.execute(sa.text("SELECT to_regclass(:name) IS NOT NULL"), {"name": relation})
+    return bool(found.scalar_one())
+
+
+async def _views(connection: AsyncConnection) -> dict[str, SeenView]:
+    found = await connection.execute(
+        sa.text(
+            "SELECT c.relname, coalesce(obj_description(c.oid, 'pg_class'), ''), "
+            "array_agg(a.attname::text ORDER BY a.attnum), "
+            "array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum) "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+            "WHERE n.nspname = :schema AND c.relkind = 'v' GROUP BY c.oid, c.relname"
+        ),
+        {"schema": SCHEMA},
+    )
+    return {
+        name: SeenView(about, tuple(zip(names, types, strict=True)))
+        for name, about, names, types in found.all()
+    }
+
+
+async def _documents(connection: AsyncConnection) -> list[dict[str, Any]]:
+    found = await connection.execute(
+        sa.text(
+            "SELECT object FROM syncd_objects WHERE kind = 'CustomResourceDefinition' "
+            "AND api_group = 'apiextensions.k8s.io' ORDER BY name, cluster"
+        )
+    )
+    return list(found.scalars())
+
+
+async def _dropped(raw: Any, name: str) -> bool:
+    """Whether a view could go: nothing is built on it, nobody was granted it, nobody reads it just now."""
+    quoted = name.replace('"', '""')
+    cursor = await raw.execute(
+        "SELECT relacl IS NULL FROM pg_class WHERE oid = to_regclass(%s)", (f'{SCHEMA}."{quoted}"',)
+    )
+    row = await cursor.fetchone()
+    if row is None or not row[0]:
+        return row is None
+    try:
+        async with raw.transaction():
+            await raw.execute(f'DROP VIEW {SCHEMA}."{quoted}"')
+    except (psycopg.errors.DependentObjectsStillExist, psycopg.errors.LockNotAvailable):
+        return False
+    return True
