@@ -15,9 +15,10 @@ from syncd import __version__
 from syncd.app.client import client
 from syncd.app.clock import DatabaseClock
 from syncd.app.cluster import KubeCluster
+from syncd.app.feeding import announcing
+from syncd.app.steampipe import steampipe_names
 from syncd.config import Cluster, Config
 from syncd.core.errors import FenceLost, StoreError, SyncdError
-from syncd.core.ports import Mirror
 from syncd.core.recovery import Timing
 from syncd.kube.client import KubeClient
 from syncd.kube.connection import Connection
@@ -25,6 +26,7 @@ from syncd.logs import get
 from syncd.metrics import Metrics
 from syncd.store.database import Database
 from syncd.store.lease import Lease
+from syncd.store.store import MirrorStore
 from syncd.sync.plan import Knobs
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
@@ -63,7 +65,7 @@ class Daemon:
     """
 
     def __init__(
-        self, config: Config, database: Database, lease: Lease, mirror: Mirror, timing: Timing
+        self, config: Config, database: Database, lease: Lease, mirror: MirrorStore, timing: Timing
     ) -> None:
         self.config = config
         self.metrics = Metrics()
@@ -79,6 +81,7 @@ class Daemon:
         self._log = get("app")
         self._branches: dict[str, _Branch] = {}
         self._keeping: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
 
     @property
     def supervisors(self) -> list[Supervisor]:
@@ -105,14 +108,16 @@ class Daemon:
         for cluster in self.config.clusters:
             self.add(cluster, clients[cluster.name])
         self._keeping = asyncio.create_task(self._keep(), name="lease")
+        announce = announcing(self.database, self.mirror.recorded)
+        self._announcing = asyncio.create_task(announce, name="announcing")
 
     async def stop(self) -> None:
         """Lets the commits in flight finish, closes the watches. The lease is kept to the end."""
         ending = (self._end(branch) for branch in self._branches.values())
         await asyncio.gather(*ending, return_exceptions=True)
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        for task in filter(None, (self._announcing, self._keeping)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     # --- clusters that come, change and go --------------------------------------------------------
 
@@ -215,7 +220,8 @@ async def running(
     timing = timing or scaled_timing()
     async with AsyncExitStack() as stack:
         clients = {
-            cluster.name: await stack.enter_async_context(client(cluster)) for cluster in config.clusters
+            cluster.name: await stack.enter_async_context(client(config, cluster))
+            for cluster in config.clusters
         }
         database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
         stack.push_async_callback(database.close)
@@ -227,6 +233,9 @@ async def running(
         await lease.acquire()
         stack.push_async_callback(lease.release)
         daemon = Daemon(config, database, lease, database.store(lease), timing)
+        if migrate:
+            names = steampipe_names(database, lambda: daemon.config.views.steampipe, every=timing.heartbeat)
+            await stack.enter_async_context(names)
         daemon.start(clients)
         try:
             yield daemon
@@ -248,5 +257,9 @@ def cluster_settings(config: Config, cluster: Cluster) -> ClusterSettings:
         exclude=config.excluded(cluster),
         labels=cluster.labels,
         snapshots=limits.concurrent_snapshots,
-        knobs=Knobs(deletion_share=limits.deletion_share, queue_bytes=limits.queue_bytes),
+        knobs=Knobs(
+            deletion_share=limits.deletion_share,
+            queue_bytes=limits.queue_bytes,
+            history=config.history.setting,
+        ),
     )

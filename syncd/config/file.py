@@ -175,7 +175,11 @@ def _explained(error: ErrorDetails, source: Source) -> tuple[Loc, str]:
     if kind == "value_error":
         return loc, str(context["error"])
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        wanted = "a name or a mapping" if context.get("class_name") == "ResourceEntry" else "a mapping"
+        wanted = (
+            "a name or a mapping"
+            if context.get("class_name") in ("ResourceEntry", "History")
+            else "a mapping"
+        )
         return loc, f"must be {wanted} of keys, not {_named(given)}"
     if kind in ("tuple_type", "list_type"):
         return loc, f"must be a list ([a, b] or lines that begin with -), not {_named(given)}"

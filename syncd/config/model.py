@@ -1,6 +1,6 @@
 """The keys of the configuration, their types, bounds and defaults. `docs/configuration.md` explains each.
 
-A cluster's own `resources`, `exclude` or `reconcile` replaces that of the file.
+A cluster's own `resources`, `exclude`, `reconcile` or `exec_allowed` replaces that of the file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -27,6 +28,8 @@ from pydantic_core import CoreSchema
 
 from syncd.config.source import expanded
 from syncd.config.value import Duration, Share, Size, address, cron, no_shorter_than
+from syncd.core.history import History as Setting
+from syncd.core.history import Record
 from syncd.core.selection import POLL_SECONDS, Selection, intersect
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -72,6 +75,28 @@ class Database(Model):
         return re.sub(r"(?i)(password=)[^&]*", r"\1***", text)
 
 
+class History(Model):
+    record: Literal["none", "changes", "versions"] = "changes"
+    status: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_word_alone(cls, value: Any) -> Any:
+        return {"record": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        words = {"enum": [record.value for record in Record]}
+        return {"anyOf": [words, handler.resolve_ref_schema(handler(schema))]}
+
+    @property
+    def setting(self) -> Setting:
+        """As the engine takes it."""
+        return Setting(Record(self.record), self.status)
+
+
 class ResourceEntry(Model):
     name: ResourceName
     namespaces: tuple[Namespace, ...] = ()
@@ -82,6 +107,7 @@ class ResourceEntry(Model):
     initial: Initial | None = None
     mode: Literal["watch", "poll"] = "watch"
     every: Annotated[Duration, no_shorter_than(timedelta(seconds=1))] | None = None
+    history: History | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -121,6 +147,7 @@ class ResourceEntry(Model):
             self.initial or initial,
             (every or POLL_SECONDS) if self.mode == "poll" else None,
             where,
+            self.history.setting if self.history is not None else None,
         )
 
 
@@ -166,6 +193,16 @@ Entries = Annotated[tuple[ResourceEntry, ...], Field(min_length=1)]
 Exclusions = tuple[ResourceName, ...]
 
 
+def _command(value: str, info: ValidationInfo) -> str:
+    """A name to be found in $PATH stays one; a path is made absolute."""
+    if not value.strip() or "\0" in value:
+        raise ValueError("must name a command, like aws or /usr/local/bin/aws")
+    return str(expanded(value, *_surroundings(info))) if "/" in value else value
+
+
+Commands = tuple[Annotated[str, AfterValidator(_command)], ...]
+
+
 class Cluster(Model):
     name: ClusterName
     kubeconfig: Path | None = None
@@ -174,6 +211,7 @@ class Cluster(Model):
     resources: Entries | None = None
     exclude: Exclusions | None = None
     reconcile: Reconcile | None = None
+    exec_allowed: Commands | None = None
 
     @field_validator("kubeconfig")
     @classmethod
@@ -185,6 +223,13 @@ class Cluster(Model):
     @classmethod
     def _disjoint(cls, value: Entries | None) -> Entries | None:
         return _disjoint(value) if value is not None else None
+
+
+class Changes(Model):
+    keep: Annotated[Duration, no_shorter_than(timedelta(minutes=1))] = Field(
+        timedelta(days=7), json_schema_extra={"default": "7d"}
+    )
+    rows: int = Field(1_000_000, ge=1)
 
 
 class DeletedObjects(Model):
@@ -230,7 +275,10 @@ class Config(Model):
     resources: tuple[ResourceEntry, ...] = ()
     exclude: Exclusions = ()
     initial: Initial = "list"
+    exec_allowed: Commands | None = None
     reconcile: Reconcile = Field(default_factory=Reconcile)
+    history: History = Field(default_factory=History)
+    changes: Changes = Field(default_factory=Changes)
     deleted_objects: DeletedObjects = Field(default_factory=DeletedObjects)
     limits: Limits = Field(default_factory=Limits)
     views: Views = Field(default_factory=Views)
@@ -275,6 +323,10 @@ class Config(Model):
     def excluded(self, cluster: Cluster) -> tuple[str, ...]:
         """What is never mirrored of a cluster."""
         return self.exclude if cluster.exclude is None else cluster.exclude
+
+    def commands(self, cluster: Cluster) -> tuple[str, ...] | None:
+        """What a kubeconfig may run to log in to a cluster, None for anything."""
+        return self.exec_allowed if cluster.exec_allowed is None else cluster.exec_allowed
 
     def schedule(self, cluster: Cluster) -> Reconcile:
         """When and how deep a cluster is reconciled."""

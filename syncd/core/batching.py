@@ -1,4 +1,5 @@
-"""Gathering changes into a batch: the last state of an object wins for the row.
+"""Gathering changes into a batch: the last state of an object wins for the row, and where each change is
+recorded, a batch holds one of an object.
 
 There are no timers here: while one commit is in flight changes queue, and all that queued becomes the next
 batch, cut at a count and a byte bound (mirror.md §3).
@@ -22,12 +23,22 @@ class Gathering:
 
     Args:
         cause: of the tombstones that DELETED events leave.
+        each: each change of an object must be in a batch of its own, so that the feed keeps all of them; else
+            the last state of an object wins.
         max_changes, max_bytes: where the batch is cut. A single change larger than the bound is a batch
             of its own.
     """
 
-    def __init__(self, cause: Cause, *, max_changes: int = MAX_CHANGES, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        cause: Cause,
+        *,
+        each: bool = False,
+        max_changes: int = MAX_CHANGES,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self._cause = cause
+        self._each = each
         self._max_changes = max_changes
         self._max_bytes = max_bytes
         self._upserts: dict[str, Item] = {}
@@ -49,6 +60,8 @@ class Gathering:
             return True
         item = change.item
         if self.changes and (self.changes >= self._max_changes or self.size + item.size > self._max_bytes):
+            return False
+        if self._each and (item.key in self._upserts or item.key in self._deletes):
             return False
         if isinstance(change, Upsert):
             self._upserts[item.key] = item

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from syncd.core.document import Item
+from syncd.core.history import UNRECORDED, History, Record
 from syncd.core.resource import Cause, State
 
 
@@ -146,6 +147,7 @@ class Batch:
         fresh: the stream has no rows yet: nothing to compare with, a plain insert may do.
         drift, reconciliation_id: findings that this commit repairs or, in a dry run, only records.
         repaired: whether the findings are repaired by this same transaction.
+        history: what is recorded of these changes in the same transaction.
     """
 
     upserts: Sequence[Item] = ()
@@ -159,6 +161,7 @@ class Batch:
     drift: Sequence[Drift] = ()
     reconciliation_id: int | None = None
     repaired: bool = True
+    history: History = UNRECORDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +177,12 @@ class StreamRow:
     object_count: int = 0
     unordered: bool = False
     verified_at: datetime | None = None
+    history: Record = Record.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit did; `row` is the fence of the next one."""
+    """What a commit did; `row` is the fence of the next one, `recorded` counts change records."""
 
     row: StreamRow
     inserted: int = 0
@@ -187,3 +191,4 @@ class Committed:
     tombstones: int = 0
     quarantined: int = 0
     skipped: int = 0
+    recorded: int = 0

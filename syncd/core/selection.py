@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from syncd.core.errors import ConfigError
+from syncd.core.history import History
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource, Stream
 from syncd.core.served import Identity, Meaning, Rank, Served, identity
@@ -52,6 +53,7 @@ class Selection:
         initial: how a stream begins: `list`, `watchlist`, or `auto`: the latter where kube-apiserver itself
             serves the resource.
         poll: list again every so many seconds; None watches, where that is possible.
+        history: what is recorded of its changes; None is as for all.
         where: the entry's place, for messages ("resources[3], line 14").
     """
 
@@ -64,6 +66,7 @@ class Selection:
     initial: str = "list"
     poll: float | None = None
     where: str = field(default="", compare=False)
+    history: History | None = None
 
     def __str__(self) -> str:
         return f'"{self.name}" ({self.where})' if self.where else f'"{self.name}"'

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
-from syncd.store import inspection, migrate, request, retention
+from syncd.store import feed, inspection, migrate, request, retention, steampipe
 from syncd.store.engine import Engine
+from syncd.store.feed import Page, Position, Purged, Waiting, Wanted
 from syncd.store.inspection import Inspection
 from syncd.store.lease import LAPSE, Holder, Lease, database_now
 from syncd.store.merge import BulkWriter
 from syncd.store.postgresql import PostgresqlWriter
 from syncd.store.request import Reply
 from syncd.store.row import read_clusters
-from syncd.store.sqlite import TEMPORARY, SqliteWriter
+from syncd.store.sqlite import FUNCTIONS, TEMPORARY, SqliteWriter
 from syncd.store.status import Status, read_status
 from syncd.store.store import MirrorStore
 
@@ -35,7 +37,7 @@ class Database:
     def __init__(
         self, url: str, schema: str = "public", *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        self.engine = Engine(url, schema, prepare=TEMPORARY)
+        self.engine = Engine(url, schema, prepare=TEMPORARY, functions=FUNCTIONS)
         self._clock = clock
 
     async def migrate(self, revision: str = "head") -> None:
@@ -77,6 +79,34 @@ class Database:
         async with self.engine.reading() as connection:
             return await read_clusters(connection)
 
+    async def changes(self, after: Position, wanted: Wanted, *, limit: int = 500) -> Page:
+        """The next changes after a position, in the order of their commits."""
+        async with self.engine.reading() as connection:
+            return await feed.read(connection, after, wanted, limit=limit)
+
+    async def newest_change(self) -> Position:
+        """Of the last change that can be read."""
+        async with self.engine.reading() as connection:
+            return await feed.newest(connection)
+
+    async def cursor(self, name: str) -> tuple[Position | None, Purged | None]:
+        """Where a reader stands, None where the name is new; and what retention has taken."""
+        async with self.engine.reading() as connection:
+            return await feed.cursor(connection, name), await feed.purged(connection)
+
+    async def advance(self, name: str, position: Position) -> None:
+        """A reader has been given everything up to here. Needs no lease."""
+        async with self.engine.writing() as connection:
+            await feed.advance(connection, name, position, await database_now(connection, self.engine))
+
+    async def announce(self) -> None:
+        """Wakes those who wait in `listening`, in other processes; on SQLite they look by themselves."""
+        await feed.announce(self.engine)
+
+    def listening(self) -> AbstractAsyncContextManager[Waiting]:
+        """Waits for new changes; see `feed.listening`."""
+        return feed.listening(self.engine)
+
     async def ask(self, action: str, arguments: Mapping[str, object]) -> int:
         """A request to the running daemon, its id. Needs no lease."""
         async with self.engine.writing() as connection:
@@ -92,6 +122,14 @@ class Database:
         """Takes back a request that nobody has claimed; whether it was still there."""
         async with self.engine.writing() as connection:
             return await request.withdraw(connection, request_id)
+
+    async def definitions(self) -> str:
+        """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""
+        return await steampipe.definitions(self.engine)
+
+    async def show_steampipe(self, render: steampipe.Render) -> list[str]:
+        """PostgreSQL: brings the schema of Steampipe's names to what `render` says; see `steampipe.apply`."""
+        return await steampipe.apply(self.engine, render)
 
     async def close(self) -> None:
         """Closes every connection of the pools; a lease closes its own."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,10 @@ _SQLITE_PRAGMAS = (
 )
 
 
+Functions = Mapping[str, tuple[int, Callable[..., Any]]]
+"""SQL functions of SQLite in Python, by name: how many arguments, and what is called."""
+
+
 class Engine:
     """The pools of one database.
 
@@ -55,12 +59,20 @@ class Engine:
             environment and .pgpass.
         schema: PostgreSQL: where everything lives.
         prepare: what every writing connection to SQLite is told besides.
+        functions: what it can call besides.
 
     Raises:
         ConfigError: the URL or the schema's name cannot be used.
     """
 
-    def __init__(self, url: str, schema: str = "public", *, prepare: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        url: str,
+        schema: str = "public",
+        *,
+        prepare: Sequence[str] = (),
+        functions: Functions | None = None,
+    ) -> None:
         self.url = _parse(url)
         self.schema = schema
         if not _SCHEMA_NAME.match(schema):
@@ -68,11 +80,11 @@ class Engine:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.in_memory = self.is_sqlite and self.url.database in (None, "", ":memory:")
         if self.is_sqlite:
-            self._writer = _sqlite(self.url, (*_SQLITE_PRAGMAS, *prepare), writing=True)
+            self._writer = _sqlite(self.url, (*_SQLITE_PRAGMAS, *prepare), functions, writing=True)
             self._reader = (
                 self._writer
                 if self.in_memory
-                else _sqlite(self.url, ("PRAGMA query_only = ON",), writing=False)
+                else _sqlite(self.url, ("PRAGMA query_only = ON",), None, writing=False)
             )
         else:
             self._writer = self._reader = _postgresql(self.url, schema)
@@ -219,7 +231,7 @@ class _SqliteConnection(sqlite3.Connection):
         super().close()
 
 
-def _sqlite(url: URL, told: Sequence[str], *, writing: bool) -> AsyncEngine:
+def _sqlite(url: URL, told: Sequence[str], functions: Functions | None, *, writing: bool) -> AsyncEngine:
     engine = create_async_engine(
         url,
         poolclass=AsyncAdaptedQueuePool,
@@ -233,6 +245,8 @@ def _sqlite(url: URL, told: Sequence[str], *, writing: bool) -> AsyncEngine:
     @sa.event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below and nowhere else
+        for name, (arity, function) in (functions or {}).items():
+            connection.create_function(name, arity, function, deterministic=True)
         cursor = connection.cursor()
         for statement in told:
             cursor.execute(statement)

@@ -25,7 +25,7 @@ _MARKS = tuple(mark.name for mark in fields(Marks))
 _SAID = ("resource_version", "projection", "state", *_MARKS)
 
 MOVES = (
-    "last_commit_at = :now, "
+    "last_commit_at = :now, history = :history, "
     + ", ".join(f"{name} = coalesce(:{name}, {name})" for name in _SAID)
     + ", syncing_since = CASE WHEN :state = 'syncing' THEN coalesce(syncing_since, :now)"
     " WHEN :state = 'live' THEN NULL ELSE syncing_since END"
@@ -37,10 +37,10 @@ EXPECTED = "stream_id = :stream_id AND holder = :holder AND epoch = :epoch"
 
 HAS_QUARANTINED = "EXISTS (SELECT 1 FROM syncd_quarantine q WHERE q.stream_id = :stream_id)"
 
-FENCE_NAMES = ("stream_id", "holder", "epoch", "expected_version", "now", *_SAID)
+FENCE_NAMES = ("stream_id", "holder", "epoch", "expected_version", "now", "history", *_SAID)
 """The parameters of all this."""
 
-_TYPES = {name: streams.c[name].type for name in ("stream_id", "holder", "epoch", *_SAID)} | {
+_TYPES = {name: streams.c[name].type for name in ("stream_id", "holder", "epoch", "history", *_SAID)} | {
     "now": UtcTime(),
     "expected_version": sa.Text(),
 }
@@ -55,6 +55,7 @@ def fence_values(row: StreamRow, batch: Batch, now: datetime) -> dict[str, Any]:
         "epoch": row.epoch,
         "expected_version": row.resource_version,
         "now": now,
+        "history": batch.history.record.value,
         "resource_version": batch.resource_version,
         "projection": batch.projection,
         "state": batch.state.value if batch.state is not None else None,

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Deletion
 from syncd.core.document import Item
+from syncd.core.history import UNRECORDED, History, Source
 from syncd.core.resource import Cause, version_number
 
 ITEM_COLUMNS = (
@@ -46,7 +47,9 @@ _UNGUARDING = ", ".join(f"'{cause.value}'" for cause in Cause if not cause.guard
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What holds for every row of one write; `alive` is when the stream was last level with the API."""
+    """What holds for every row of one write; `alive` is when the stream was last level with the API.
+    `history`, `source` and `initial` are about the records of its changes.
+    """
 
     cluster: str
     api_group: str
@@ -57,6 +60,9 @@ class Scope:
     replaced: Cause
     now: datetime
     alive: datetime | None
+    history: History = UNRECORDED
+    source: Source = Source.WATCH
+    initial: bool = False
 
 
 @dataclass(slots=True)
@@ -71,6 +77,7 @@ class Tally:
     tombstones: int = 0
     skipped: int = 0
     gained: int = 0
+    recorded: int = 0
     left: dict[int, int] = field(default_factory=dict)
 
     def met(self, scope: Scope, stream_id: int | None, replaced: bool, count: int) -> None:
@@ -101,6 +108,7 @@ class Tally:
         self.tombstones += other.tombstones
         self.skipped += other.skipped
         self.gained += other.gained
+        self.recorded += other.recorded
         for stream_id, count in other.left.items():
             self.left[stream_id] = self.left.get(stream_id, 0) + count
 

@@ -18,6 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Deletion
 from syncd.core.document import Item
+from syncd.core.history import History
+from syncd.store.changes import INSERT, created, deleted
 from syncd.store.merge import (
     ITEM_COLUMNS,
     KEEP_HIGHER,
@@ -86,10 +88,26 @@ WITH {{source}} {{held}} {{dead}}
     {columns(ITEM_COLUMNS, "i")}
   FROM met JOIN {{incoming}} i ON i.object_key = met.object_key
   {{conflict}} RETURNING object_key
-)
-SELECT met.stream_id, met.replaced, count(*), (SELECT count(*) FROM buried)
+) {{recorded}}
+SELECT met.stream_id, met.replaced, count(*), (SELECT count(*) FROM buried), {{count}}
 FROM written JOIN met ON met.object_key = written.object_key GROUP BY 1, 2
 """
+_RECORDED = """
+, compared AS MATERIALIZED (
+  SELECT met.object_key, met.stream_id IS NULL OR met.replaced AS fresh, met.replaced,
+    CASE WHEN NOT met.replaced THEN syncd_changed_paths(o.object, i.object, {status}) END AS paths
+  FROM met JOIN {incoming} i ON i.object_key = met.object_key
+    LEFT JOIN held o ON o.object_key = met.object_key
+), recorded AS (
+  {insert}
+  SELECT {gone} FROM compared JOIN {incoming} i ON i.object_key = compared.object_key
+    JOIN held o ON o.object_key = compared.object_key
+  WHERE compared.replaced
+  UNION ALL
+  SELECT {come} FROM compared JOIN {incoming} i ON i.object_key = compared.object_key
+  WHERE compared.fresh OR compared.paths IS NOT NULL
+  RETURNING 1
+)"""
 _GUARD = (
     f"WHERE (o.object_key IS NULL OR {newer('i', 'o')}) AND NOT EXISTS (SELECT 1 FROM dead t"
     " WHERE t.object_key = i.object_key AND t.resource_version_number > i.resource_version_number)"
@@ -119,11 +137,16 @@ WITH {{source}} {{held}}
     LEFT JOIN gone o ON o.object_key = l.object_key AND o.uid = l.uid
   WHERE l.has_item
   {KEEP_HIGHER} RETURNING 1
-)
+) {{recorded}}
 SELECT stream_id, count(*) FROM gone GROUP BY stream_id
 UNION ALL SELECT -1, count(*) FROM buried
 UNION ALL SELECT -2, count(*) FROM passed
 """
+_RECORDED_LEAVING = """
+, recorded AS (
+  {insert}
+  SELECT {gone} FROM gone o JOIN {incoming} l ON l.object_key = o.object_key
+)"""
 _GUARD_LEAVING = f"WHERE o.object_key IS NULL OR {not_older('l', 'o')}"
 
 
@@ -139,18 +162,23 @@ class PostgresqlWriter:
         ):
             for item in items:
                 await copy.write_row((*head, *item_values(item)))
-        return Tally(inserted=len(items), gained=len(items))
+        tally = Tally(inserted=len(items), gained=len(items))
+        if scope.history:
+            values = _parameters(scope, ()) | {"keys": [item.key for item in items]}
+            tally.recorded = (await raw.execute(_record(scope.history), values)).rowcount
+        return tally
 
     async def upsert(self, connection: AsyncConnection, scope: Scope, items: Sequence[Item]) -> Tally:
         rows = [item_values(item) for item in items]
         raw = await _raw(connection)
         tally = Tally()
         few = await _stage(raw, "syncd_incoming", ITEM_COLUMNS, rows)
-        statement = _upsert(few, scope.guarded)
+        statement = _upsert(few, scope.guarded, scope.history)
         cursor = await raw.execute(statement, _parameters(scope, rows if few else ()))
-        for stream_id, replaced, count, buried in await cursor.fetchall():
+        for stream_id, replaced, count, buried, recorded in await cursor.fetchall():
             tally.met(scope, stream_id, bool(replaced), count)
             tally.tombstones = buried
+            tally.recorded = recorded
         tally.skipped = len(items) - tally.inserted - tally.updated
         return tally
 
@@ -159,7 +187,7 @@ class PostgresqlWriter:
         raw = await _raw(connection)
         tally = Tally()
         few = await _stage(raw, "syncd_leaving", LEAVING_COLUMNS, rows)
-        statement = _delete(few, scope.guarded)
+        statement = _delete(few, scope.guarded, scope.history)
         cursor = await raw.execute(statement, _parameters(scope, rows if few else ()))
         for stream_id, count in await cursor.fetchall():
             if stream_id == -1:
@@ -168,6 +196,7 @@ class PostgresqlWriter:
                 tally.skipped = len(deletions) - count
             else:
                 tally.removed(scope, stream_id, count)
+        tally.recorded = tally.deleted if scope.history else 0
         return tally
 
 
@@ -198,8 +227,25 @@ async def _stage(
 
 
 @cache
-def _upsert(few: int, guarded: bool) -> bytes:
+def _record(history: History) -> bytes:
+    """Of rows that were just inserted."""
+    return _statement(
+        f"{INSERT} SELECT {created('o', history)} FROM syncd_objects o"
+        f" WHERE {_OF_TYPE.format('o')} AND o.object_key = ANY(:keys)"
+    )
+
+
+@cache
+def _upsert(few: int, guarded: bool, history: History) -> bytes:
     incoming = "incoming" if few else "pg_temp.syncd_incoming"
+    kind = "CASE WHEN compared.fresh THEN 'created' ELSE 'updated' END"
+    recorded = _RECORDED.format(
+        status=str(history.status).lower(),
+        incoming=incoming,
+        insert=INSERT,
+        gone=deleted("o", "i.resource_version", ":replaced", "o.object"),
+        come=created("i", history, kind=kind, paths="compared.paths"),
+    )
     return _statement(
         _UPSERT.format(
             source=_values("incoming", ITEM_COLUMNS, few),
@@ -208,19 +254,26 @@ def _upsert(few: int, guarded: bool) -> bytes:
             dead=_DEAD.format(incoming=incoming) if guarded else "",
             guard=_GUARD if guarded else "",
             conflict=OVERWRITE_OLDER if guarded else OVERWRITE,
+            recorded=recorded if history else "",
+            count="(SELECT count(*) FROM recorded)" if history else "0",
         )
     )
 
 
 @cache
-def _delete(few: int, guarded: bool) -> bytes:
+def _delete(few: int, guarded: bool, history: History) -> bytes:
     incoming = "incoming" if few else "pg_temp.syncd_leaving"
+    document = "CASE WHEN l.has_item AND o.uid = l.uid THEN l.object ELSE o.object END"
+    recorded = _RECORDED_LEAVING.format(
+        insert=INSERT, gone=deleted("o", "l.resource_version", "l.cause", document), incoming=incoming
+    )
     return _statement(
         _DELETE.format(
             source=_values("incoming", LEAVING_COLUMNS, few),
             incoming=incoming,
             held=_HELD.format(incoming=incoming),
             guard=_GUARD_LEAVING if guarded else "",
+            recorded=recorded if history else "",
         )
     )
 
@@ -251,4 +304,6 @@ def _parameters(scope: Scope, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]
         "replaced": scope.replaced.value,
         "now": scope.now,
         "alive": scope.alive,
+        "source": scope.source.value,
+        "initial": scope.initial,
     }

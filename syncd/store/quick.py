@@ -21,7 +21,9 @@ from typing import Any
 import psycopg
 
 from syncd.core.change import Batch, Committed, StreamRow
+from syncd.core.history import History
 from syncd.core.resource import State
+from syncd.store.changes import INSERT, created, deleted, source
 from syncd.store.fence import EXPECTED, HAS_QUARANTINED, MOVES, fence_values
 from syncd.store.merge import (
     ITEM_COLUMNS,
@@ -45,13 +47,13 @@ SIZES = (0, 1, 2, 4, 8, 16, 32, 64)
 
 _IDENTITY = ("cluster", "api_group", "resource")
 _LEAVING = LEAVING_COLUMNS[:-1]
-_CASTS = {"stream_id": "bigint", "epoch": "bigint", "unordered": "boolean"}
+_CASTS = {"stream_id": "bigint", "epoch": "bigint", "unordered": "boolean", "initial": "boolean"}
 
 _OF_TYPE = "{0}.cluster = :cluster AND {0}.api_group = :api_group AND {0}.resource = :resource"
 _HELD = f"""
 held AS MATERIALIZED (
   SELECT o.object_key, o.stream_id, o.uid, o.resource_version, o.resource_version_number,
-    o.first_seen_at, o.committed_at
+    o.first_seen_at, o.committed_at{{document}}
   FROM syncd_objects o
   WHERE {_OF_TYPE.format("o")} AND o.object_key = ANY(ARRAY({{keys}}))
 )"""
@@ -113,6 +115,22 @@ buried AS (
 )"""
 
 
+_COMPARED = """
+compared AS MATERIALIZED (
+  SELECT met.object_key, met.fresh, syncd_changed_paths(o.object, i.object, {status}) AS paths
+  FROM fence CROSS JOIN met JOIN incoming i ON i.object_key = met.object_key
+    LEFT JOIN held o ON o.object_key = met.object_key
+)"""
+_RECORDED = """
+recorded AS (
+  {insert} {records} RETURNING 1
+)"""
+_RECORD_COMING = """SELECT {values} FROM compared JOIN incoming i ON i.object_key = compared.object_key
+  WHERE compared.fresh OR compared.paths IS NOT NULL"""
+_RECORD_LEAVING = """SELECT {values} FROM fence CROSS JOIN passed o
+  JOIN leaving l ON l.object_key = o.object_key WHERE o.removes"""
+
+
 def is_quick(row: StreamRow, batch: Batch) -> bool:
     """Whether a batch is small and usual enough."""
     largest = SIZES[-1]
@@ -121,6 +139,7 @@ def is_quick(row: StreamRow, batch: Batch) -> bool:
         and len(batch.deletes) <= largest
         and not batch.drift
         and batch.reconciliation_id is None
+        and batch.history.record is row.history
         and (batch.projection in (None, row.projection) or not row.projection)
         and all(deletion.item is not None for deletion in batch.deletes)
         and not (
@@ -147,9 +166,10 @@ async def commit(
     """
     upserts, deletes = len(batch.upserts), len(batch.deletes)
     sizes = _size(upserts), _size(deletes)
-    statement, names = _statement(*sizes, batch.guarded)
+    statement, names = _statement(*sizes, batch.guarded, batch.history)
     known = fence_values(row, batch, now) | dict(zip(_IDENTITY, identity, strict=True))
     known["alive"] = row.verified_at
+    known["source"], known["initial"] = source(row, batch)
     values = _padded((item_values(item) for item in batch.upserts), sizes[0] - upserts, len(ITEM_COLUMNS))
     values += _padded((deletion_values(one)[:-1] for one in batch.deletes), sizes[1] - deletes, len(_LEAVING))
     values += [known[name] for name in names]
@@ -158,7 +178,8 @@ async def commit(
     found = await cursor.fetchone()
     if found is None:
         return None
-    projection, state, version, count, unordered, verified, met, fresh, passed, removed, buried = found
+    projection, state, version, count, unordered, verified, *counts = found
+    met, fresh, passed, removed, buried, recorded = counts
     return Committed(
         row=replace(
             row,
@@ -174,6 +195,7 @@ async def commit(
         deleted=removed,
         tombstones=buried,
         skipped=upserts - met + deletes - passed,
+        recorded=recorded,
     )
 
 
@@ -193,7 +215,7 @@ def _text(value: Any) -> str | None:
 
 
 @cache
-def _statement(upserts: int, deletes: int, guarded: bool) -> tuple[bytes, tuple[str, ...]]:
+def _statement(upserts: int, deletes: int, guarded: bool, history: History) -> tuple[bytes, tuple[str, ...]]:
     """The text, and the names of the parameters that follow those of the rows."""
     parts: list[str] = []
     if upserts:
@@ -206,7 +228,7 @@ def _statement(upserts: int, deletes: int, guarded: bool) -> tuple[bytes, tuple[
         if rows
     )
     if keys:
-        parts.append(_HELD.format(keys=keys))
+        parts.append(_HELD.format(keys=keys, document=", o.object" if history else ""))
     if upserts:
         parts += [_DEAD] if guarded else []
         parts.append(_MET.format(guard=_GUARD if guarded else ""))
@@ -222,10 +244,14 @@ def _statement(upserts: int, deletes: int, guarded: bool) -> tuple[bytes, tuple[
         parts.append(_WRITTEN.format(conflict=OVERWRITE_OLDER if guarded else OVERWRITE))
     if deletes:
         parts += [_GONE, _BURIED]
+    recording = history and (upserts or deletes)
+    if recording:
+        parts += _recording(upserts, deletes, history)
     met = "(SELECT count(*) FROM met)" if upserts else "0"
     passed = "(SELECT count(*) FROM passed)" if deletes else "0"
     buried = "(SELECT count(*) FROM buried)" if deletes else "0"
-    answer = f"SELECT fence.*, {met}, {fresh}, {passed}, {removed}, {buried} FROM fence"
+    recorded = "(SELECT count(*) FROM recorded)" if recording else "0"
+    answer = f"SELECT fence.*, {met}, {fresh}, {passed}, {removed}, {buried}, {recorded} FROM fence"
     names: list[str] = []
     first = 1 + upserts * len(ITEM_COLUMNS) + deletes * len(_LEAVING)
 
@@ -238,6 +264,20 @@ def _statement(upserts: int, deletes: int, guarded: bool) -> tuple[bytes, tuple[
 
     text = re.sub(r"(?<!:):([a-z][a-z0-9_]*)", placeholder, f"WITH {','.join(parts)}\n{answer}")
     return text.encode(), tuple(names)
+
+
+def _recording(upserts: int, deletes: int, history: History) -> list[str]:
+    """The relations that write the records of what comes and what leaves."""
+    parts, records = [], []
+    if upserts:
+        parts.append(_COMPARED.format(status=str(history.status).lower()))
+        kind = "CASE WHEN compared.fresh THEN 'created' ELSE 'updated' END"
+        values = created("i", history, kind=kind, paths="compared.paths")
+        records.append(_RECORD_COMING.format(values=values))
+    if deletes:
+        values = deleted("l", "l.resource_version", "l.cause", "l.object")
+        records.append(_RECORD_LEAVING.format(values=values))
+    return [*parts, _RECORDED.format(insert=INSERT, records=" UNION ALL ".join(records))]
 
 
 def _relation(name: str, names: Sequence[str], rows: int, start: int) -> str:

@@ -11,13 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import StreamRow
 from syncd.core.errors import FenceLost, StoreUnavailable
+from syncd.core.history import Record
 from syncd.core.ports import ClusterSeen, KnownStream, Request
 from syncd.core.resource import Cause, State, Stream
-from syncd.store import request
+from syncd.store import changes, request
 from syncd.store.engine import RETIREMENT_TIMEOUT, Engine
 from syncd.store.lease import Lease
 from syncd.store.merge import KEEP_HIGHER, OBJECT_COLUMNS, TOMBSTONE_COLUMNS, columns
-from syncd.store.redaction import redact_tombstones
+from syncd.store.redaction import redact_past
 from syncd.store.row import STREAM_ROW, stream_row
 from syncd.store.schema import UtcTime, clusters, objects, quarantine, streams
 
@@ -99,7 +100,7 @@ class MirrorRegistry:
             found = (await connection.execute(query.with_for_update())).first()
             if found is None:
                 raise FenceLost(f"stream {stream_id} is gone, or another daemon's")
-            values = {
+            values: dict[str, Any] = {
                 "stream_id": stream_id,
                 "epoch": found.epoch,
                 "cause": cause.value,
@@ -107,11 +108,13 @@ class MirrorRegistry:
                 "alive": found.verified_at,
             }
             await connection.execute(_BURY_STREAM, values)
+            if found.history != Record.NONE:
+                await changes.leave(connection, stream_id, cause, values["now"])
             gone = await connection.execute(sa.delete(objects).where(objects.c.stream_id == stream_id))
             await connection.execute(sa.delete(quarantine).where(quarantine.c.stream_id == stream_id))
             await connection.execute(sa.delete(streams).where(streams.c.stream_id == stream_id))
             # The entry that allowed the values of Secrets is gone with the stream.
-            redacted = await redact_tombstones(connection, found.cluster, found.api_group, found.resource)
+            redacted = await redact_past(connection, found.cluster, found.api_group, found.resource)
         if redacted:
             with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
                 await self._engine.scrub()
@@ -273,6 +276,8 @@ async def _adopt(connection: AsyncConnection, stream: Stream, stream_id: int, ad
     """
     if not adopt:
         return
+    kept = sa.select(streams.c.history).where(streams.c.stream_id.in_(adopt)).distinct()
+    histories = list((await connection.execute(kept)).scalars())
     adopted = 0
     for old in sorted(adopt):
         moved = 0
@@ -297,6 +302,9 @@ async def _adopt(connection: AsyncConnection, stream: Stream, stream_id: int, ad
                 state=State.SYNCING.value,
             )
         )
+    history = histories[0] if len(histories) == 1 else Record.NONE.value
     await connection.execute(
-        sa.update(streams).where(streams.c.stream_id == stream_id).values(object_count=adopted)
+        sa.update(streams)
+        .where(streams.c.stream_id == stream_id)
+        .values(object_count=adopted, history=history)
     )

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import KeyRange, RowVersion, StreamRow, Tombstone
+from syncd.core.history import Record
 from syncd.core.resource import Cause, State
 from syncd.store.schema import deleted_objects, objects, quarantine, streams
 
@@ -25,6 +26,7 @@ STREAM_ROW = (
     streams.c.object_count,
     streams.c.unordered,
     streams.c.verified_at,
+    streams.c.history,
 )
 
 
@@ -40,6 +42,7 @@ def stream_row(found: Any) -> StreamRow:
         object_count=found.object_count,
         unordered=found.unordered,
         verified_at=found.verified_at,
+        history=Record(found.history),
     )
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql.base import ischema_names as postgresql_types
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
@@ -71,10 +73,35 @@ class Json(TypeDecorator[Any]):
         return json.loads(value)
 
 
+class Xid8(sa.types.UserDefinedType[str]):
+    """A transaction's id on PostgreSQL, which never comes round again; it goes in and out as text."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "xid8"
+
+
+class _CurrentTransaction(sa.ColumnElement[Any]):
+    """The id of the writing transaction; 0 on SQLite, where one writes at a time and a sequence tells all."""
+
+    inherit_cache = True
+
+
+@compiles(_CurrentTransaction)
+def _compiled(element: _CurrentTransaction, compiler: Any, **_: Any) -> str:
+    return "pg_current_xact_id()" if compiler.dialect.name == "postgresql" else "0"
+
+
+postgresql_types["xid8"] = Xid8
+
 _IDENTITY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")  # BINARY is SQLite's own default
 
 metadata = sa.MetaData()
+
+FUNCTIONS = ("syncd_as_of", "syncd_changed_paths", "syncd_differing_paths")
+"""What the migrations make on PostgreSQL besides."""
 
 clusters = sa.Table(
     "syncd_clusters",
@@ -120,6 +147,7 @@ streams = sa.Table(
     sa.Column("deadline_at", UtcTime),
     sa.Column("lag_seconds", sa.Double, nullable=False),
     sa.Column("last_error", sa.Text, nullable=False),
+    sa.Column("history", sa.Text, nullable=False, server_default="none"),
     sa.UniqueConstraint(
         "cluster",
         "api_group",
@@ -193,6 +221,53 @@ deleted_objects = sa.Table(
     sa.Index("syncd_deleted_objects_uid", "uid"),
     sa.Index("syncd_deleted_objects_name", "kind", "namespace", "name"),
     sa.Index("syncd_deleted_objects_deleted_at", "deleted_at"),
+)
+
+_TRANSACTION = sa.BigInteger().with_variant(Xid8(), "postgresql")
+
+changes = sa.Table(
+    "syncd_changes",
+    metadata,
+    sa.Column("sequence", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("transaction_id", _TRANSACTION, nullable=False, server_default=_CurrentTransaction()),
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("api_group", sa.Text, nullable=False),
+    sa.Column("resource", sa.Text, nullable=False),
+    sa.Column("object_key", _KEY, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("uid", sa.Text, nullable=False),
+    sa.Column("resource_version", sa.Text, nullable=False),
+    sa.Column("change_type", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("initial", sa.Boolean, nullable=False),
+    sa.Column("cause", sa.Text),
+    sa.Column("committed_at", UtcTime, nullable=False),
+    sa.Column("changed_paths", Json),
+    sa.Column("object", Json),
+    sa.Index("syncd_changes_object", *_OBJECT_KEY, "sequence"),
+    sa.Index("syncd_changes_position", "transaction_id", "sequence").ddl_if(dialect="postgresql"),
+    sqlite_autoincrement=True,
+)
+
+cursors = sa.Table(
+    "syncd_cursors",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("transaction_id", _TRANSACTION, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+)
+
+purges = sa.Table(
+    "syncd_purges",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("transaction_id", _TRANSACTION, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("committed_at", UtcTime, nullable=False),
+    sa.Column("purged_at", UtcTime, nullable=False),
 )
 
 reconciliations = sa.Table(

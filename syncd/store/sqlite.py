@@ -7,8 +7,10 @@ It gets a connection inside a transaction; it cannot commit and sees no checkpoi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import aiosqlite
@@ -16,6 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Deletion
 from syncd.core.document import Item
+from syncd.core.history import History, changed_paths
+from syncd.store.changes import INSERT, created, deleted
 from syncd.store.merge import (
     ITEM_COLUMNS,
     KEEP_HIGHER,
@@ -102,6 +106,23 @@ _REMOVE = (
 )
 
 
+_COMPARED = (
+    "SELECT i.rowid AS place, o.uid IS NULL OR o.uid <> i.uid AS fresh,"
+    " CASE WHEN o.uid = i.uid THEN syncd_changed_paths(o.object, i.object, {status}) END AS paths"
+    f" FROM syncd_incoming i LEFT JOIN {keyed('syncd_objects', 'o', 'i')}"
+)
+_KIND = "CASE WHEN compared.fresh THEN 'created' ELSE 'updated' END"
+_RECORD_REPLACED = (
+    f"{INSERT} SELECT {deleted('o', 'i.resource_version', ':replaced', 'o.object')}"
+    f" FROM syncd_incoming i JOIN {keyed('syncd_objects', 'o', 'i')} WHERE o.uid <> i.uid RETURNING 1"
+)
+_LAST = "CASE WHEN l.has_item AND o.uid = l.uid THEN l.object ELSE o.object END"
+_RECORD_LEAVING = (
+    f"{INSERT} SELECT {deleted('o', 'l.resource_version', 'l.cause', _LAST)}"
+    f" FROM syncd_leaving l JOIN {keyed('syncd_objects', 'o', 'l')} WHERE {_OWN} RETURNING 1"
+)
+
+
 class SqliteWriter:
     """Implements `BulkWriter`."""
 
@@ -110,7 +131,11 @@ class SqliteWriter:
         now = time_text(scope.now)
         head = (scope.cluster, scope.api_group, scope.resource, scope.stream_id, now, now)
         await raw.executemany(_INSERT, [(*head, *_texts(item_values(item))) for item in items])
-        return Tally(inserted=len(items), gained=len(items))
+        tally = Tally(inserted=len(items), gained=len(items))
+        if scope.history:
+            values = _parameters(scope) | {"keys": json.dumps([item.key for item in items])}
+            tally.recorded = await _count(raw, _record(scope.history), values)
+        return tally
 
     async def upsert(self, connection: AsyncConnection, scope: Scope, items: Sequence[Item]) -> Tally:
         raw = await _raw(connection)
@@ -122,6 +147,10 @@ class SqliteWriter:
         for stream_id, replaced, count in await raw.execute_fetchall(_COMPARE, values):
             tally.met(scope, stream_id, bool(replaced), count)
         tally.skipped = len(items) - tally.inserted - tally.updated
+        if scope.history:
+            if tally.deleted:
+                tally.recorded = await _count(raw, _RECORD_REPLACED, values)
+            tally.recorded += await _count(raw, _record_merge(scope.history), values)
         if tally.deleted:
             tally.tombstones = len(list(await raw.execute_fetchall(_BURY_REPLACED, values)))
         await raw.execute_fetchall(_MERGE + (OVERWRITE_OLDER if scope.guarded else OVERWRITE), values)
@@ -135,12 +164,52 @@ class SqliteWriter:
         await raw.executemany(_STAGE_LEAVING, [_texts(deletion_values(one)) for one in deletions])
         if scope.guarded:
             tally.skipped = len(list(await raw.execute_fetchall(_REFUSE_LEAVING, values)))
+        if scope.history:
+            tally.recorded = await _count(raw, _RECORD_LEAVING, values)
         for statement in (_BURY_ROWS, _BURY_ITEMS):
             tally.tombstones += len(list(await raw.execute_fetchall(statement, values)))
         for (stream_id,) in await raw.execute_fetchall(_REMOVE, values):
             tally.removed(scope, stream_id, 1)
         await raw.execute_fetchall("DELETE FROM syncd_leaving")
         return tally
+
+
+@cache
+def _record(history: History) -> str:
+    """Of rows that were just inserted."""
+    return (
+        f"{INSERT} SELECT {created('o', history)} FROM json_each(:keys) k JOIN syncd_objects o"
+        " ON o.cluster = :cluster AND o.api_group = :api_group AND o.resource = :resource"
+        " AND o.object_key = k.value RETURNING 1"
+    )
+
+
+@cache
+def _record_merge(history: History) -> str:
+    """Of what is about to be merged."""
+    compared = _COMPARED.format(status=int(history.status))
+    return (
+        f"WITH compared AS MATERIALIZED ({compared})"
+        f" {INSERT} SELECT {created('i', history, kind=_KIND, paths='compared.paths')}"
+        " FROM compared JOIN syncd_incoming i ON i.rowid = compared.place"
+        " WHERE compared.fresh OR compared.paths IS NOT NULL RETURNING 1"
+    )
+
+
+async def _count(raw: aiosqlite.Connection, statement: str, values: dict[str, Any]) -> int:
+    return len(list(await raw.execute_fetchall(statement, values)))
+
+
+def paths_of(old: str | None, new: str | None, status: int) -> str | None:
+    """`syncd_changed_paths` of this dialect: a JSON array, NULL where nothing that counts differs."""
+    if old is None or new is None:
+        return None
+    paths = changed_paths(old, new, status=bool(status))
+    return None if paths is None else json.dumps(paths, ensure_ascii=False)
+
+
+FUNCTIONS = {"syncd_changed_paths": (3, paths_of)}
+"""What every writing connection knows besides."""
 
 
 async def _raw(connection: AsyncConnection) -> aiosqlite.Connection:
@@ -159,6 +228,8 @@ def _parameters(scope: Scope) -> dict[str, Any]:
         "replaced": scope.replaced.value,
         "now": time_text(scope.now),
         "alive": time_text(scope.alive) if scope.alive else None,
+        "source": scope.source.value,
+        "initial": scope.initial,
     }
 
 

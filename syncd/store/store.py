@@ -7,6 +7,7 @@ refused row stands alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,13 +22,13 @@ from syncd.core.document import Item
 from syncd.core.errors import StoreError, StoreUnavailable
 from syncd.core.ports import Report
 from syncd.core.resource import Cause, Stream
-from syncd.store import fence, quick, reconciliation
+from syncd.store import changes, fence, quick, reconciliation
 from syncd.store.engine import Engine
 from syncd.store.errors import ROW_ERRORS, is_row_error
 from syncd.store.lease import Lease
 from syncd.store.merge import BulkWriter, Scope, Tally
 from syncd.store.quarantine import admit, heal, put_away
-from syncd.store.redaction import redact_tombstones
+from syncd.store.redaction import redact_past
 from syncd.store.registry import MirrorRegistry
 from syncd.store.row import (
     read_newest,
@@ -44,11 +45,16 @@ class _RowRefusedError(StoreError):
 
 
 class MirrorStore(MirrorRegistry):
-    """Implements `Store` and, by its parent, `Registry`, for the holder of a lease."""
+    """Implements `Store` and, by its parent, `Registry`, for the holder of a lease.
+
+    Attributes:
+        recorded: set whenever there may be new records of changes; who has seen it clears it.
+    """
 
     def __init__(self, engine: Engine, lease: Lease, writer: BulkWriter) -> None:
         super().__init__(engine, lease)
         self._writer = writer
+        self.recorded = asyncio.Event()
         self._identities: dict[int, tuple[str, str, str]] = {}  # cluster, group and resource never change
 
     async def open(self, stream: Stream, *, adopt: Iterable[int] = ()) -> StreamRow:
@@ -106,9 +112,17 @@ class MirrorStore(MirrorRegistry):
     async def commit(self, row: StreamRow, batch: Batch) -> Committed:
         try:
             committed = await self._quickly(row, batch)
-            return committed or await self._transaction(row, batch, split=False)
+            committed = committed or await self._transaction(row, batch, split=False)
         except _RowRefusedError:
-            return await self._transaction(row, batch, split=True)
+            committed = await self._transaction(row, batch, split=True)
+        if committed.recorded:
+            self.recorded.set()
+        return committed
+
+    async def retire(self, stream_id: int, *, cause: Cause) -> int:
+        rows = await super().retire(stream_id, cause=cause)
+        self.recorded.set()
+        return rows
 
     async def _quickly(self, row: StreamRow, batch: Batch) -> Committed | None:
         """In one statement, where the database can and the batch is of the usual kind; else None, and
@@ -131,6 +145,7 @@ class MirrorStore(MirrorRegistry):
         async with self._engine.writing() as connection:
             found = await fence.move(connection, row, batch, now)
             scope = _scope(row, batch, found, now)
+            begun = await changes.begin(connection, row, batch.history.record, now)
             tally, quarantined = await self._write(connection, scope, batch, found.quarantined, split=split)
             await _count(connection, scope, tally)
             if batch.drift:
@@ -139,7 +154,7 @@ class MirrorStore(MirrorRegistry):
                 )
             redacted = False
             if batch.projection not in (None, row.projection) and row.projection:
-                redacted = await redact_tombstones(connection, scope.cluster, scope.api_group, scope.resource)
+                redacted = await redact_past(connection, scope.cluster, scope.api_group, scope.resource)
         if redacted:
             with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
                 await self._engine.scrub()
@@ -152,6 +167,7 @@ class MirrorStore(MirrorRegistry):
             tombstones=tally.tombstones,
             quarantined=quarantined,
             skipped=tally.skipped,
+            recorded=tally.recorded + begun,
         )
 
     async def _write(
@@ -247,6 +263,7 @@ def _scope(row: StreamRow, batch: Batch, found: Any, now: datetime) -> Scope:
         replaced = Cause.DELETED
     else:
         replaced = Cause.SNAPSHOT if batch.reconciliation_id is None else Cause.RECONCILE
+    source, initial = changes.source(row, batch)
     return Scope(
         cluster=found.cluster,
         api_group=found.api_group,
@@ -257,14 +274,17 @@ def _scope(row: StreamRow, batch: Batch, found: Any, now: datetime) -> Scope:
         replaced=replaced,
         now=now,
         alive=row.verified_at,
+        history=batch.history,
+        source=source,
+        initial=initial,
     )
 
 
 async def _count(connection: AsyncConnection, scope: Scope, tally: Tally) -> None:
-    changes = {stream_id: -count for stream_id, count in tally.left.items()}
+    counts = {stream_id: -count for stream_id, count in tally.left.items()}
     if tally.gained:
-        changes[scope.stream_id] = tally.gained
-    for stream_id, change in sorted(changes.items()):
+        counts[scope.stream_id] = tally.gained
+    for stream_id, change in sorted(counts.items()):
         await connection.execute(
             sa.update(streams)
             .where(streams.c.stream_id == stream_id)

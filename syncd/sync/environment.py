@@ -9,6 +9,7 @@ from random import random
 from typing import Any, Protocol
 
 from syncd.core.document import Transform
+from syncd.core.history import UNRECORDED, History
 from syncd.core.ports import ApiServer, Clock, Store
 from syncd.core.recovery import Timing
 from syncd.core.resource import Cause, Stream
@@ -39,6 +40,7 @@ class Settings:
         poll: seconds between two snapshots of a stream that is not watched; None watches.
         deletion_share: of the stream's rows that one snapshot may delete unconfirmed.
         queue_bytes: of received events that wait for their commit.
+        history: what is recorded of its changes.
     """
 
     transform: Transform
@@ -51,6 +53,7 @@ class Settings:
     poll: float | None = None
     deletion_share: float = 0.5
     queue_bytes: int = 32 * 1024 * 1024
+    history: History = UNRECORDED
 
     def cause(self, stream: Stream) -> Cause:
         """Of a tombstone that DELETED leaves: a selector cannot tell a deletion from a departure."""

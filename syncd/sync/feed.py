@@ -52,11 +52,14 @@ class Feed:
         self.progress = Progress()
         self.setbacks = Setbacks(environment, stream)
         self.machine = ListWatch(settings.transform)
-        self.inbox = Inbox(lambda: Gathering(self.settings.cause(stream)), limit=settings.queue_bytes)
+        self.inbox = Inbox(self._gathering, limit=settings.queue_bytes)
         self.reader: Reader | None = None
         self.delivered = True
         self.probe_due = True
         self._writer: Writer | None = None
+
+    def _gathering(self) -> Gathering:
+        return Gathering(self.settings.cause(self.stream), each=bool(self.settings.history))
 
     @property
     def writer(self) -> Writer:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from syncd.core.document import Transform
+from syncd.core.history import UNRECORDED, History, default_history
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource, Stream
 from syncd.core.selection import Chosen, Problem, Selection, select
@@ -54,6 +55,7 @@ class Knobs:
 
     deletion_share: float = 0.5
     queue_bytes: int = 32 * 1024 * 1024
+    history: History = UNRECORDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,14 @@ def settings(chosen: Chosen, world: World, knobs: Knobs) -> Settings:
         bookmarks=resource.name != "events" or resource.group not in ("", "events.k8s.io"),
         deletion_share=knobs.deletion_share,
         queue_bytes=knobs.queue_bytes,
+        history=_history(chosen, knobs),
     )
+
+
+def _history(chosen: Chosen, knobs: Knobs) -> History:
+    if chosen.entry.history is not None:
+        return chosen.entry.history
+    return default_history(chosen.stream.resource.group, chosen.stream.resource.name, knobs.history)
 
 
 def projection(transform: Transform, resource: Resource, world: World) -> str:

@@ -107,6 +107,14 @@ class Reflector:
         """Asks to begin anew from the stored row: a new epoch began."""
         self.inbox.post(Restart(reason))
 
+    def record(self) -> None:
+        """Asks to begin with what is recorded of changes now, though nothing happens."""
+
+        async def commit() -> None:
+            await self.writer.commit(Batch())
+
+        self.inbox.post(Task(commit, lambda reason: None))  # void: the next commit says it
+
     def change_settings(self, settings: Settings) -> None:
         """Another projection: a snapshot that compares content. The old schema may still serve a custom
         resource, so its projection counts only after its storage was seen torn down, or had the time.
@@ -161,7 +169,7 @@ class Reflector:
             except FenceLost:
                 environment.lease_lost()
                 raise
-        self.feed.writer = Writer(environment, self.stream, row)
+        self.feed.writer = Writer(environment, self.stream, row, lambda: self.settings.history)
         self.progress.synced = row.resource_version is not None
         # What is stored is the state of an earlier life: this one is live when its watch is open.
         self.feed.show(State.PENDING)

@@ -24,6 +24,7 @@ IN_FLIGHT = frozenset(
         "watch_list",
         "deletion_share",
         "queue_bytes",
+        "history",
     }
 )
 """Settings that a running stream takes over where it stands: they shape its next snapshot, or its queue. Any
@@ -131,7 +132,9 @@ def _adapt(reflector: Reflector, settings: Settings, *, served_anew: bool) -> No
     if reflector.settings.projection != settings.projection:
         reflector.change_settings(settings)
         return
-    reflector.settings = settings
+    recorded, reflector.settings = reflector.settings.history, settings
+    if recorded != settings.history:
+        reflector.record()
     if served_anew and reflector.progress.state is State.PARKED:
         reflector.wake()
 

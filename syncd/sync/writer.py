@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from syncd.core.change import Batch, Committed, StreamRow
 from syncd.core.errors import FenceLost, StoreUnavailable
+from syncd.core.history import UNRECORDED, History
 from syncd.core.recovery import backoff
 from syncd.core.resource import Stream
 from syncd.sync.environment import Environment
@@ -21,10 +22,20 @@ class Writer:
     What fails because the database is away is tried again with the same arguments after reading the row:
     still as expected, go on; moved, or the outcome unknown and the row moved: `FenceLost`, and the
     reflector begins anew from what is stored (mirror.md §2). Nothing is skipped because it was read.
+
+    Args:
+        history: what is recorded of the changes at present.
     """
 
-    def __init__(self, environment: Environment, stream: Stream, row: StreamRow) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        stream: Stream,
+        row: StreamRow,
+        history: Callable[[], History] = lambda: UNRECORDED,
+    ) -> None:
         self._environment = environment
+        self._history = history
         self._stream = stream
         self.row = row
         self.in_flight: float | None = None
@@ -41,6 +52,7 @@ class Writer:
             FenceLost: the row moved under this writer.
         """
         self.in_flight = received_at
+        batch.history = self._history()
         try:
             began = self._environment.clock.monotonic()
             committed = await self.attempt(lambda: self._environment.store.commit(self.row, batch))

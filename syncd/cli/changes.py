@@ -1,0 +1,136 @@
+"""`syncd changes`: what happened, once or for as long as somebody reads."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from syncd.cli.exit import DONE, FINDINGS, USAGE, first, perform, stop_on_signals
+from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
+
+if TYPE_CHECKING:
+    from syncd.app.feeding import Start
+    from syncd.store.database import Database
+    from syncd.store.feed import ChangeRecord, Wanted
+
+_PATHS = 4  # of a change that a line names
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(changes)
+
+
+def changes(
+    config: ConfigOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    cursor: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Go on where this name stopped, and remember.", show_default=False),
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="AGE", help="Nothing older, like 15m or 24h.", show_default=False)
+    ] = "",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Of this type; may be repeated.", show_default=False),
+    ] = None,
+    cluster: Annotated[str, typer.Option(metavar="NAME", help="Of this cluster.", show_default=False)] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="In this namespace.", show_default=False)
+    ] = "",
+    output: OutputOption = Output.TABLE,
+) -> NoReturn:
+    """Print the changes of objects in the order of their commits. 3: some were purged before anyone read
+    them.
+    """
+    from syncd.store.feed import Wanted
+
+    loaded = load_config(config, quiet=True)
+    oldest = _moment(since) if since else None
+    wanted = Wanted(cluster, namespace, tuple(kind or ()), oldest)
+
+    async def work() -> int:
+        from syncd.app import feeding
+        from syncd.store.database import Database
+
+        stop = stop_on_signals(DONE)
+        database = Database(loaded.database.url.get_secret_value(), schema=loaded.database.schema_name)
+        try:
+            await database.check()
+            start = await feeding.start(database, cursor, from_now=follow and not (cursor or since))
+            _tell_gap(start, cursor, output)
+            await first(stop, _print(database, start, wanted, cursor, follow, output))
+        finally:
+            await database.close()
+        return FINDINGS if start.gap is not None else DONE
+
+    perform(work)
+
+
+async def _print(
+    database: Database, start: Start, wanted: Wanted, cursor: str, follow: bool, output: Output
+) -> None:
+    """The cursor moves once what it leaves behind is printed: who is cut off is told twice, never not."""
+    from syncd.app import feeding
+
+    async for page in feeding.pages(database, start.position, wanted, follow=follow):
+        for change in page.changes:
+            typer.echo(as_json(change) if output is Output.JSON else _line(change))
+        if cursor:
+            await database.advance(cursor, page.upto)
+
+
+def as_json(change: ChangeRecord) -> str:
+    """A line of JSON."""
+    values = {name: getattr(change, name) for name in change.__slots__}
+    return json.dumps(values, default=_text, ensure_ascii=False)
+
+
+def _line(change: ChangeRecord) -> str:
+    name = f"{change.namespace}/{change.name}" if change.namespace else change.name
+    said = ""
+    if change.changed_paths:
+        more = len(change.changed_paths) - _PATHS
+        said = ", ".join(change.changed_paths[:_PATHS]) + (f" and {more} more" if more > 0 else "")
+    elif change.change_type == "deleted":
+        said = change.cause or ""
+    elif change.initial:
+        said = "initial"
+    moment = change.committed_at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    source = "" if change.source == "watch" else f" ({change.source})"
+    return (
+        f"{moment}  {change.change_type:<7}  {change.cluster}  {change.kind} {name}  {said}{source}".rstrip()
+    )
+
+
+def _tell_gap(start: Start, cursor: str, output: Output) -> None:
+    if start.gap is None:
+        return
+    until = start.gap.committed_at.isoformat()
+    typer.echo(
+        f"syncd: changes from before {until} were purged before {cursor} read them; "
+        "what they led to is in syncd_objects",
+        err=True,
+    )
+    if output is Output.JSON:
+        typer.echo(json.dumps({"gap": True, "cursor": cursor, "purged_before": until}))
+
+
+def _moment(age: str) -> datetime:
+    from syncd.config.value import duration
+
+    try:
+        return datetime.now(UTC) - duration(age)
+    except ValueError as error:
+        typer.echo(f"syncd: --since: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
