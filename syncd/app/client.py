@@ -6,23 +6,24 @@ import os
 from pathlib import Path
 
 from syncd import __version__
-from syncd.config import Cluster
+from syncd.config import Cluster, Config
 from syncd.kube.client import KubeClient
 from syncd.kube.kubeconfig import load_connection
 from syncd.logs import get
 
 
-def client(cluster: Cluster) -> KubeClient:
+def client(config: Config, cluster: Cluster) -> KubeClient:
     """The client, not yet opened.
 
     Raises:
-        ConfigError: the kubeconfig cannot be used.
+        ConfigError: the kubeconfig cannot be used, or its log-in runs what is not allowed.
     """
     connection = load_connection(
         str(cluster.kubeconfig) if cluster.kubeconfig else None,
         cluster.context,
         environ=os.environ,
         home=Path.home(),
+        exec_allowed=config.commands(cluster),
     )
     log = get("kube").bind(cluster=cluster.name)
     return KubeClient(

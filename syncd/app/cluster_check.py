@@ -61,7 +61,7 @@ class ClusterCheck:
     async def run(self) -> None:
         """Asks everything; what goes wrong is a finding."""
         try:
-            opened = client(self._cluster)
+            opened = client(self._config, self._cluster)
             self._expiry("the client certificate", client_expiry(opened.connection), "renew it and its key")
             async with opened:
                 await self._reachable(opened)

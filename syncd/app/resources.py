@@ -25,15 +25,15 @@ class Inventory:
     error: str = ""
 
 
-async def discover(cluster: Cluster) -> Discovery:
+async def discover(config: Config, cluster: Cluster) -> Discovery:
     """What a cluster serves. Raises ConfigError, ApiError, ConnectionLost, ProtocolError."""
-    async with client(cluster) as opened:
+    async with client(config, cluster) as opened:
         return await KubeDiscoverer(opened).discover()
 
 
 async def selected(config: Config, cluster: Cluster) -> Selected:
     """What the configuration means in the cluster as it is now. Raises as `discover`."""
-    discovery = await discover(cluster)
+    discovery = await discover(config, cluster)
     return select(cluster.name, config.selections(cluster), config.excluded(cluster), discovery)
 
 
@@ -48,7 +48,7 @@ async def inventories(config: Config, clusters: Iterable[Cluster]) -> list[Inven
 
 async def _inventory(config: Config, cluster: Cluster) -> Inventory:
     try:
-        discovery = await discover(cluster)
+        discovery = await discover(config, cluster)
     except ConfigError:
         raise
     except SyncdError as error:

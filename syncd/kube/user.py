@@ -124,7 +124,11 @@ def _command(plugin: Section, allowed: Collection[str] | None) -> str:
     )
     if listed is None:
         known = ", ".join(sorted(allowed)) or "none"
-        raise plugin.error("command", f"{command!r} is not among the commands that may be run: {known}")
+        raise plugin.error(
+            "command",
+            f"{command!r} is not among the commands that may be run: {known}; correct it, or add it to "
+            "`exec_allowed` in syncd's configuration",
+        )
     return listed
 
 

@@ -208,6 +208,15 @@ def test_kubeconfigs_are_relative_to_the_file() -> None:
     ]
 
 
+def test_what_a_log_in_may_run() -> None:
+    clusters = "clusters: [{name: a}, {name: b, exec_allowed: []}, {name: c, exec_allowed: [./bin/x]}]"
+    config = read(f"{clusters}\nexec_allowed: [aws, /opt/gke, ~/bin/kubelogin]\nresources: [pods]")
+    said = [config.commands(cluster) for cluster in config.clusters]
+    assert said == [("aws", "/opt/gke", "/home/me/bin/kubelogin"), (), ("/etc/syncd/bin/x",)]
+    anything = read(MINIMAL)
+    assert anything.commands(anything.clusters[0]) is None
+
+
 def test_references(tmp_path: Path) -> None:
     (tmp_path / "name").write_text("from-file\n")
     text = (
@@ -274,6 +283,8 @@ def test_a_value_from_outside_is_not_repeated() -> None:
         ("reconcile: {every: 1h, cron: '* * * * *'}", "not both"),
         ("reconcile: {cron: '* * * * *', jitter: 5%}", "`jitter` with `every` alone"),
         ("reconcile: {cron: '* * *'}", "five fields"),
+        ("exec_allowed: aws", "exec_allowed must be a list"),
+        ("exec_allowed: [' ']", "exec_allowed[0] must name a command"),
         ("database: {schema: pg_x}", "must not begin with pg_"),
         ("log: {level: off}", "log.level"),
         ("log: {}\nlog: {}", "line 2: log is given twice"),
