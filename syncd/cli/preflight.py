@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,6 +15,7 @@ from syncd.app.finding import Finding, Severity
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, perform
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.config import Cluster, Config
+from syncd.config.value import spelt
 from syncd.core.access import Need, needs
 from syncd.core.errors import ConfigError, SyncdError
 from syncd.core.explanation import Explained, Reason
@@ -228,6 +230,7 @@ def _explained_json(explained: Explained) -> dict[str, Any]:
                 "namespace": chosen.stream.namespace,
                 "label_selector": chosen.stream.label_selector,
                 "field_selector": chosen.stream.field_selector,
+                "poll_seconds": chosen.poll,
             }
             for chosen in explained.streams
         ],
@@ -261,7 +264,11 @@ def _scope(chosen: Chosen) -> str:
     stream = chosen.stream
     scope = stream.namespace or ("all namespaces" if stream.resource.namespaced else "cluster")
     selectors = ",".join(filter(None, (stream.label_selector, stream.field_selector)))
-    return f"{scope} [{selectors}]" if selectors else scope
+    scope = f"{scope} [{selectors}]" if selectors else scope
+    if chosen.poll is None:
+        return scope
+    unasked = "" if chosen.entry.poll else ": offers no watch"
+    return f"{scope} (polled every {spelt(timedelta(seconds=chosen.poll))}{unasked})"
 
 
 def _print_findings(findings: list[Finding]) -> None:

@@ -32,6 +32,23 @@ async def test_it_lists_what_is_mirrored_by_which_entry_and_what_is_not_and_why(
     assert lines["events.events.k8s.io"].endswith("another door to the objects of events, which is mirrored")
 
 
+async def test_it_says_what_is_polled_and_how_often(tmp_path: Path) -> None:
+    entries = ["nodes", {"name": "pods", "mode": "poll", "every": "90s"}, "componentstatuses"]
+    async with Cluster(tmp_path, entries) as cluster:
+        table = await cluster.run("resources")
+        answer = await cluster.run("resources", "-o", "json")
+    streams = {each["name"]: each["streams"] for each in answer.json["clusters"][0]["resources"]}
+    assert [streams[name][0]["poll_seconds"] for name in ("nodes", "pods", "componentstatuses")] == [
+        None,
+        90.0,
+        300.0,
+    ]
+    lines = {line.split()[0]: line for line in table.out.splitlines()[2:]}
+    assert lines["nodes"].endswith("cluster")
+    assert lines["pods"].endswith("all namespaces (polled every 1m30s)")
+    assert lines["componentstatuses"].endswith("cluster (polled every 5m: offers no watch)")
+
+
 async def test_what_no_entry_means_is_counted_and_listed_when_asked_for(tmp_path: Path) -> None:
     async with Cluster(tmp_path, ["all"]) as cluster:
         short = await cluster.run("resources")
