@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from syncd.app.daemon import Daemon
-from syncd.core.ports import Report
+from syncd.core.ports import Discovery, Report
 from syncd.core.resource import Resource
+from syncd.core.served import Identity, Served, identity
 from syncd.sync.reconcile import Order, Reconcile
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import Supervisor
@@ -17,7 +18,7 @@ from syncd.sync.supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to reconcile: names as kubectl takes them, () for everything; one cluster or '' for all."""
+    """What to reconcile: names as the configuration takes them, () for everything; one cluster, '' for all."""
 
     resources: tuple[str, ...] = ()
     cluster: str = ""
@@ -63,16 +64,19 @@ class Run:
 async def reconcile(daemon: Daemon, wanted: Wanted, progress: Callable[[Run], None]) -> Run:
     """Reconciles what is wanted; clusters side by side."""
     run = Run()
-    pairs = [
-        (supervisor, [r for r in supervisor.reflectors if _matches(r.stream.resource, wanted.resources)])
-        for supervisor in daemon.supervisors
-        if wanted.cluster in ("", supervisor.settings.name)
-    ]
+    unknown = dict.fromkeys(wanted.resources)
+    pairs: list[tuple[Supervisor, list[Reflector]]] = []
+    for supervisor in daemon.supervisors:
+        if wanted.cluster in ("", supervisor.settings.name):
+            chosen = supervisor.reflectors
+            if wanted.resources:
+                found = meant([reflector.stream.resource for reflector in chosen], wanted.resources)
+                unknown = {name: None for name in unknown if not found[name]}
+                every = set().union(*found.values())
+                chosen = [each for each in chosen if identity(each.stream.resource) in every]
+            pairs.append((supervisor, chosen))
     run.streams = sum(len(reflectors) for _, reflectors in pairs)
-    everything = [reflector.stream.resource for _, reflectors in pairs for reflector in reflectors]
-    run.unknown = [
-        name for name in wanted.resources if not any(_named(resource, name) for resource in everything)
-    ]
+    run.unknown = list(unknown)
     await asyncio.gather(
         *(_one_cluster(supervisor, chosen, wanted.order, (run, progress)) for supervisor, chosen in pairs)
     )
@@ -115,10 +119,7 @@ def _as_json(reflector: Reflector, report: Report) -> dict[str, Any]:
     }
 
 
-def _matches(resource: Resource, names: Sequence[str]) -> bool:
-    return not names or any(_named(resource, name) for name in names)
-
-
-def _named(resource: Resource, name: str) -> bool:
-    spellings = (resource.name, resource.qualified, resource.singular, resource.kind, *resource.short_names)
-    return name.lower() in {spelling.lower() for spelling in spellings if spelling}
+def meant(mirrored: Sequence[Resource], names: Iterable[str]) -> dict[str, set[Identity]]:
+    """What of the mirrored each name means, spelt as in the configuration: categories and wildcards too."""
+    served = Served(Discovery(tuple(mirrored)))
+    return {name: {identity(each) for each in served.meant_by(name).resources} for name in names}

@@ -150,7 +150,8 @@ def status(
 @app.command()
 def reconcile(
     resources: Annotated[
-        list[str] | None, typer.Argument(metavar="[RESOURCE]...", help="As kubectl names them; all if none.")
+        list[str] | None,
+        typer.Argument(metavar="[RESOURCE]...", help="As in the configuration; all if none."),
     ] = None,
     config: ConfigOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Record what differs, repair nothing.")] = False,
