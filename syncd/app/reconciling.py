@@ -18,7 +18,7 @@ from syncd.sync.supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to reconcile: names as the configuration takes them, () for everything; one cluster, '' for all."""
+    """What to reconcile: names as the configuration takes them, () for all; one cluster, '' for all."""
 
     resources: tuple[str, ...] = ()
     cluster: str = ""
@@ -100,8 +100,7 @@ async def _one_cluster(
             run.current = stream
             progress(run)
 
-        async with supervisor.environment.snapshots:
-            report = await Reconcile(supervisor.environment, reflector, order, page).run()
+        report = await Reconcile(supervisor.environment, reflector, order, page).run()
         run.done += 1
         run.reports.append(_as_json(reflector, report))
         progress(run)

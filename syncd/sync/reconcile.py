@@ -71,7 +71,20 @@ class Reconcile:
         self.report = Report()
 
     async def run(self) -> Report:
-        """Compares, waits, judges, repairs, reports. Errors of the API end in the report's `error`."""
+        """Compares, waits, judges, repairs, reports. Errors of the API end in the report's `error`.
+
+        Holds one of the cluster's slots for snapshots, but for a poll: that takes one like any other.
+        """
+        if self._polls:
+            return await self._run()
+        async with self._environment.snapshots:
+            return await self._run()
+
+    @property
+    def _polls(self) -> bool:
+        return self._reflector.settings.poll is not None and not self._order.dry_run
+
+    async def _run(self) -> Report:
         environment, reflector = self._environment, self._reflector
         began = environment.clock.monotonic()
         if not reflector.live:
@@ -81,8 +94,10 @@ class Reconcile:
         self._machine = reflector.machine
         try:
             await self._begin()
-            if reflector.settings.poll:
+            if self._polls:
                 await self._poll()
+            elif reflector.settings.poll:
+                await self._count_listed()
             else:
                 await self._compare()
             if self._held:
@@ -122,24 +137,36 @@ class Reconcile:
     # --- a stream without a watch -----------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Of a polled stream: a poll now. What it finds is told from what changed since the last one by
-        nothing, so there are no findings; a dry run only counts.
+        """Of a polled stream: a poll now, after the one that may be under way. What it finds is told from
+        what changed since the last one by nothing, so there are no findings.
         """
         reflector, report = self._reflector, self.report
-        if self._order.dry_run:
-            lister = ListWatch(reflector.settings.transform, limit=min(PAGE, reflector.settings.page_size))
-            async with aclosing(
-                pages(self._environment, reflector.stream, lister, whole=False, versioned=False)
-            ) as source:
-                async for page in source:
-                    report.list_version = page.resource_version
-                    report.checked += len(page.items)
-                    self._progress(report.checked, 0 if page.last else page.remaining)
-            return
-        await self._between_batches(lambda: reflector.take_snapshot(Relist(POLL, self._order.deep)))
+        while True:
+            self._machine = reflector.machine  # the poll before brought another
+            try:
+                await self._between_batches(lambda: reflector.snapshot(Relist(POLL, self._order.deep)))
+                break
+            except Void:
+                if reflector.rested.is_set():
+                    raise
+            await reflector.rested.wait()
+            if not reflector.live:
+                raise Void(f"the stream is not live: {reflector.progress.error}")
         report.list_version = reflector.writer.row.resource_version or ""
         report.checked = reflector.progress.listed
         self._progress(report.checked, 0)
+
+    async def _count_listed(self) -> None:
+        """Of a polled stream in a dry run: how many objects there are."""
+        reflector, report = self._reflector, self.report
+        lister = ListWatch(reflector.settings.transform, limit=min(PAGE, reflector.settings.page_size))
+        async with aclosing(
+            pages(self._environment, reflector.stream, lister, whole=False, versioned=False)
+        ) as source:
+            async for page in source:
+                report.list_version = page.resource_version
+                report.checked += len(page.items)
+                self._progress(report.checked, 0 if page.last else page.remaining)
 
     # --- comparing --------------------------------------------------------------------------------
 

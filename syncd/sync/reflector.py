@@ -37,6 +37,9 @@ class Reflector:
 
     Args:
         adopt: ids of streams no longer selected, whose rows in this scope are taken over.
+
+    Attributes:
+        rested: set while no snapshot is waited for or under way.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Reflector:
         self._adopt = adopt
         self._leveling = Leveling(self.feed)
         self._settling: asyncio.TimerHandle | None = None
+        self.rested = asyncio.Event()
+        self.rested.set()
 
     @property
     def settings(self) -> Settings:
@@ -187,7 +192,7 @@ class Reflector:
         while True:
             try:
                 if wish is not None:
-                    await self._snapshot(wish)
+                    await self.snapshot(wish)
                     wish = None
                 wish = await (self._watch() if self.settings.poll is None else self._poll())
             except RolledBack as error:
@@ -253,17 +258,20 @@ class Reflector:
 
     # --- snapshot ---------------------------------------------------------------------------------
 
-    async def _snapshot(self, wish: Relist) -> None:
+    async def snapshot(self, wish: Relist) -> None:
+        """One snapshot, in its turn; for the stream's own task alone."""
         # Nobody is kept waiting for this stream: a reconcile may be what holds the slot.
         self.inbox.refuse("a relist is under way")
+        self.rested.clear()
         try:
             async with self._environment.snapshots:
                 await self._environment.verify()
-                await self.take_snapshot(wish)
+                await self._take_snapshot(wish)
         finally:
+            self.rested.set()
             self.inbox.refuse("")
 
-    async def take_snapshot(self, wish: Relist) -> None:
+    async def _take_snapshot(self, wish: Relist) -> None:
         """Brings the rows level with the API, by a list or a WatchList. A poll changes nothing about the
         state: the rows are as good as they were, until the next one is overdue.
         """

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from syncd.core.errors import ConnectionLost, Expired, Forbidden, ServerError
 from syncd.core.ports import ListRequest
 from syncd.core.resource import Resource, State, Stream
 from syncd.sync.environment import Settings
 from syncd.sync.inbox import Relist
 from syncd.sync.reconcile import Order, Reconcile
+from syncd.sync.reflector import POLL
 from tests.fakes.api import FakeApi
 from tests.fakes.bench import Bench
 from tests.fakes.value import Json, compact
@@ -182,21 +185,41 @@ async def test_a_dry_run_counts_and_writes_nothing(bench: Bench) -> None:
     assert set(bench.table()) == {"default/a"}
 
 
-async def test_a_reconcile_that_holds_the_only_slot_waits_for_no_poll(bench: Bench) -> None:
-    """The slot is the reconcile's; a poll that is due waits for it, and must not be waited for."""
+@pytest.mark.parametrize("deep", [False, True])
+async def test_a_reconcile_that_meets_a_poll_waits_for_it_and_polls_then(bench: Bench, deep: bool) -> None:
     bench.api.put("a")
     await started(bench)
     reflector = bench.reflector
     environment = reflector._environment
     environment.snapshots = asyncio.Semaphore(1)
-    async with environment.snapshots, asyncio.timeout(10):
-        reflector.inbox.post(Relist("asked"))
-        report = await Reconcile(environment, reflector, Order()).run()
-    assert "under way" in report.error
-    await bench.until(lambda: reflector.live and polls(bench) == 2)
-    async with environment.snapshots, asyncio.timeout(10):
-        await resting(bench)
-        assert (await Reconcile(environment, reflector, Order()).run()).error == ""
+    async with environment.snapshots:
+        reflector.inbox.post(Relist(POLL))
+        await bench.until(lambda: not reflector.rested.is_set())
+        asked = asyncio.create_task(Reconcile(environment, reflector, Order(deep=deep)).run())
+        await asyncio.sleep(0.02)
+        bench.api.put("b")
+        assert polls(bench) == 1
+    async with asyncio.timeout(30):
+        report = await asked
+    assert (report.error, report.checked) == ("", 2)
+    assert polls(bench) == 3
+    assert bench.table() == bench.cluster()
+
+
+async def test_a_reconcile_that_meets_a_poll_that_fails_says_so(bench: Bench) -> None:
+    bench.api.put("a")
+    await started(bench)
+    reflector = bench.reflector
+    environment = reflector._environment
+    environment.snapshots = asyncio.Semaphore(1)
+    async with environment.snapshots:
+        reflector.inbox.post(Relist(POLL))
+        await bench.until(lambda: not reflector.rested.is_set())
+        asked = asyncio.create_task(Reconcile(environment, reflector, Order()).run())
+        await asyncio.sleep(0.02)
+        bench.api.forbidden = Forbidden(403, "Forbidden", "no")
+    async with asyncio.timeout(30):
+        assert "403" in (await asked).error
 
 
 async def test_a_reconcile_whose_poll_fails_says_so_and_the_stream_polls_soon(bench: Bench) -> None:
