@@ -112,9 +112,10 @@ async def test_23_large_events(site: Site, how: str) -> None:
         await site.level(SIMULATED)
         if how == "ten thousand in one piece":
             site.wire.held = True
-            where = (*SIMULATED, *parts(first(site)))
             for number in range(10_000):
-                site.simulator.patch(*where, {"data": {"text": f"{number}"}})
+                metadata = {"namespace": "many", "name": f"c-{number:05}"}
+                site.simulator.create(*SIMULATED, {"metadata": metadata})
+            await site.until(lambda: site.wire.kept > 10_000 * 100, "all are on the wire")
             site.wire.held = False
             change(site, "last")
         elif how == "one of 5 MiB":

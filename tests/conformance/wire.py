@@ -24,6 +24,7 @@ class Wire:
         compressed: watches are compressed, a gzip member for each piece, though nobody asked for it.
         mute: watches end as soon as they have begun.
         held: what watches write is kept back, and comes in one piece with the next after this is cleared.
+        kept: bytes that are.
         encodings: the Accept-Encoding of each watch.
     """
 
@@ -34,6 +35,7 @@ class Wire:
         self.compressed = False
         self.mute = False
         self.held = False
+        self.kept = 0
         self.encodings: list[str] = []
 
     def around(self, app: Any) -> Any:
@@ -68,6 +70,7 @@ class Wire:
                 return
             kept.extend(message.get("body", b""))
             if self.held and message.get("more_body"):
+                self.kept = len(kept)
                 return
             whole = bytes(kept)
             kept.clear()
