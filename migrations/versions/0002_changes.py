@@ -143,11 +143,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("sequence"),
         sqlite_autoincrement=True,
     )
-    op.create_index(
-        "syncd_changes_object",
-        "syncd_changes",
-        ["cluster", "api_group", "resource", "object_key", "sequence"],
-    )
+    op.create_index("syncd_changes_object", "syncd_changes", ["object_key", "sequence"])
     op.create_table(
         "syncd_cursors",
         sa.Column("name", sa.Text, nullable=False),

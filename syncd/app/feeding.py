@@ -13,7 +13,7 @@ from syncd.logs import get
 from syncd.store.database import Database
 from syncd.store.feed import BEGINNING, Page, Position, Purged, Wanted, settle
 
-_APART = 0.02  # seconds between two announcements: one is for all that was committed meanwhile
+_APART = 0.2  # seconds between two announcements: each costs a commit, and one is for all that came meanwhile
 _LONGEST = 5.0  # seconds between two looks: who announces may have died after its commit
 
 

@@ -88,7 +88,8 @@ async def _print(
 
 def as_json(change: ChangeRecord) -> str:
     """A line of JSON."""
-    values = {name: getattr(change, name) for name in change.__slots__}
+    values = {name: getattr(change, name) for name in change.__slots__ if name != "transaction_id"}
+    values["position"] = str(change.position)
     return json.dumps(values, default=_text, ensure_ascii=False)
 
 

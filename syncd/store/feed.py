@@ -64,7 +64,11 @@ class ChangeRecord:
     committed_at: datetime
     changed_paths: list[str] | None
     object: Any
-    position: Position
+    transaction_id: int
+
+    @property
+    def position(self) -> Position:
+        return Position(self.transaction_id, self.sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,7 @@ async def read(
     if not sqlite:
         values["after_transaction"] = _bound(connection, after)
         values["upto_transaction"] = _bound(connection, newest)
-    found = []
-    for one in await connection.execute(query, values):
-        row: list[Any] = list(one)
-        transaction = row.pop()
-        found.append(ChangeRecord(*row, Position(transaction, row[0])))
+    found = [ChangeRecord(**one) for one in (await connection.execute(query, values)).mappings()]
     full = len(found) == limit
     return Page(found, found[-1].position if full else newest, full, settling)
 
@@ -221,8 +221,8 @@ def _transaction(table: sa.Table) -> sa.ColumnElement[int]:
     return sa.cast(sa.cast(table.c.transaction_id, sa.Text), sa.BigInteger)
 
 
-_COLUMNS = [changes.c[field.name] for field in fields(ChangeRecord) if field.name != "position"]
-_TRANSACTION = _transaction(changes)
+_COLUMNS = [changes.c[field.name] for field in fields(ChangeRecord) if field.name != "transaction_id"]
+_TRANSACTION = _transaction(changes).label("transaction_id")
 
 
 def _bound(connection: AsyncConnection, position: Position) -> Any:
