@@ -3,72 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from syncd.simulator.simulator import Simulator
 from tests.chaos.history import History, Type
+from tests.chaos.picture import Picture, Row, StreamPicture
 from tests.e2e.table import Table
 from tests.e2e.world import stored
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPicture:
-    """One stream's row in one transaction, with how many rows it has then."""
-
-    stream_id: int
-    type_: Type
-    namespace: str
-    state: str
-    version: int | None
-    epoch: int
-    counted: int
-    error: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Streams and rows in one repeatable-read transaction: (uid, version, stream) by key."""
-
-    streams: tuple[StreamPicture, ...]
-    rows: dict[Type, dict[str, tuple[str, int, int]]]
-
-
-def picture(table: Table) -> Picture:
-    """Checkpoints are read first: were they read last, a reader that is not isolated would pass unseen."""
-    with table.transaction() as cursor:
-        cursor.execute(
-            "SELECT stream_id, api_group, resource, namespace, state, resource_version, epoch, object_count,"
-            " last_error FROM syncd_streams"
-        )
-        streams = cursor.fetchall()
-        cursor.execute(
-            "SELECT api_group, resource, object_key, uid, resource_version, stream_id FROM syncd_objects"
-        )
-        found = cursor.fetchall()
-    rows: dict[Type, dict[str, tuple[str, int, int]]] = {}
-    counts: dict[int, int] = {}
-    for group, resource, key, uid, version, stream_id in found:
-        rows.setdefault((group, resource), {})[key] = (uid, int(version), stream_id)
-        counts[stream_id] = counts.get(stream_id, 0) + 1
-    return Picture(
-        tuple(
-            StreamPicture(
-                each[0],
-                (each[1], each[2]),
-                each[3],
-                each[4],
-                None if each[5] is None else int(each[5]),
-                each[6],
-                each[7],
-                each[8],
-                counts.get(each[0], 0),
-            )
-            for each in streams
-        ),
-        rows,
-    )
 
 
 class Checker:
@@ -98,13 +39,13 @@ class Checker:
         for stream in taken.streams:
             if stream.type_ not in self._types:
                 continue
-            everything = taken.rows.get(stream.type_, {})
-            rows = {key: row for key, row in everything.items() if row[2] == stream.stream_id}
+            rows = _of(stream, taken.rows.get(stream.type_, {}))
+            standing = _of(stream, taken.standing(stream.type_))
             self.seen |= {(stream.type_, key, uid) for key, (uid, _, _) in rows.items()}
             name = stream.type_[1]
             if stream.counted != stream.rows:
                 found.append(f"{name}: object_count is {stream.counted}, there are {stream.rows} rows")
-            for key, (uid, version, _) in rows.items():
+            for key, (uid, version, _) in (*rows.items(), *standing.items()):
                 if not self._history.existed(stream.type_, key, uid, version):
                     found.append(f"{name}: {key} of uid {uid} never was at {version}")
             if stream.version is None:
@@ -113,20 +54,22 @@ class Checker:
             if highest[0] == stream.epoch and stream.version < highest[1]:
                 found.append(f"{name}: the checkpoint went back from {highest[1]} to {stream.version}")
             self._highest[stream.stream_id] = (stream.epoch, stream.version)
+            if stream.selector != self._history.scopes[stream.type_].selector:
+                continue  # of a scope that was; it goes as soon as that is known
             if stream.stream_id in self._trusted:
-                found += self._behind(stream, rows)
+                found += self._behind(stream, standing)
             else:
-                self._trust_again(stream, rows)
+                self._trust_again(stream, standing)
         return found
 
-    def _trust_again(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> None:
+    def _trust_again(self, stream: StreamPicture, rows: dict[str, Row]) -> None:
         now = self._history.now(stream.type_, stream.namespace)
         level = {key: (record.uid, record.version) for key, record in now.items()}
         there = {key: (uid, version) for key, (uid, version, _) in rows.items()}
         if there == level and (stream.version or 0) <= self._simulator.resource_version:
             self._trusted.add(stream.stream_id)
 
-    def _behind(self, stream: StreamPicture, rows: dict[str, tuple[str, int, int]]) -> list[str]:
+    def _behind(self, stream: StreamPicture, rows: dict[str, Row]) -> list[str]:
         """Where rows are behind the version that their stream claims."""
         assert stream.version is not None
         self.compared += 1
@@ -151,10 +94,12 @@ class Checker:
     # --- at rest ----------------------------------------------------------------------------------
 
     def unlevel(self, taken: Picture) -> dict[Type, dict[str, str]]:
-        """How the table differs from the cluster, versions alone: what, by key."""
+        """How the table differs from the cluster, versions alone: what, by key. What is quarantined is
+        there.
+        """
         found: dict[Type, dict[str, str]] = {}
         for type_ in self._types:
-            now, rows = self._history.now(type_), taken.rows.get(type_, {})
+            now, rows = self._history.now(type_), taken.standing(type_)
             differs = found[type_] = dict.fromkeys(now.keys() - rows.keys(), "missing")
             differs |= dict.fromkeys(rows.keys() - now.keys(), "ghost")
             for key in now.keys() & rows.keys():
@@ -222,6 +167,10 @@ class Checker:
 
     def _existed(self, type_: Type, key: str, uid: str) -> bool:
         return self._history.was(type_, key, uid)
+
+
+def _of(stream: StreamPicture, rows: dict[str, Row]) -> dict[str, Row]:
+    return {key: row for key, row in rows.items() if row[2] == stream.stream_id}
 
 
 def _clip(value: Any) -> str:

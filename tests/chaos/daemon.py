@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from syncd import logs
 from syncd.app.daemon import Daemon, running
 from syncd.app.reconciling import Wanted, reconcile
-from syncd.config import load
+from syncd.config import Config, load
 from syncd.core.errors import StoreUnavailable
 from syncd.core.recovery import Timing
 from syncd.sync.reconcile import Order
@@ -70,6 +70,10 @@ class Mirror(Protocol):
         """Whatever it takes."""
         ...
 
+    async def reload(self) -> None:
+        """Follow the configuration file, which says something else now."""
+        ...
+
     async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
         """The report of each stream. `deep` compares documents too."""
         ...
@@ -96,7 +100,7 @@ class InProcess:
     async def start(self) -> None:
         logs.configure("json", "debug", stream=self._log)
         stack = AsyncExitStack()
-        config = load(self._config, {"HOME": str(self._config.parent)})
+        config = self._load()
         async with asyncio.timeout(PATIENCE):
             while self.daemon is None:
                 try:
@@ -104,6 +108,15 @@ class InProcess:
                 except StoreUnavailable:  # the command waits for it too
                     await asyncio.sleep(0.05)
         self._stack = stack
+
+    def _load(self) -> Config:
+        return load(self._config, {"HOME": str(self._config.parent)})
+
+    async def reload(self) -> None:
+        if self.daemon is not None:
+            self.daemon.config = self._load()
+            [cluster] = self.daemon.config.clusters
+            self.daemon.reconfigure(cluster)
 
     async def stop(self) -> None:
         stack, self._stack, self.daemon = self._stack, None, None
@@ -174,23 +187,31 @@ class Child:
             self.process.kill()
         await self.process.wait()
 
-    async def freeze(self, seconds: float) -> None:
-        """SIGSTOP; a second daemon comes; the first one wakes, and must leave by itself or be refused."""
+    async def reload(self) -> None:
+        """SIGHUP, where it listens already: it is deadly before. The file is looked at besides."""
+        begun = "snapshot begins" in self._outputs[-1].read_text(errors="replace")
+        if self.process.returncode is None and begun:
+            self.process.send_signal(signal.SIGHUP)
+
+    async def rival(self, *, asleep: float | None = None) -> None:
+        """A second daemon comes, perhaps while the first one is stopped for some seconds and more. One of
+        them must leave by itself, or be refused.
+        """
         first = self.process
-        if first.returncode is None:
-            first.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(seconds)
+        if asleep is not None:
+            if first.returncode is None:
+                first.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(asleep)
         await self.start()
-        await asyncio.sleep(1.5)
-        if first.returncode is None:
-            first.send_signal(signal.SIGCONT)
+        if asleep is not None:
+            await asyncio.sleep(1.5)
+            if first.returncode is None:
+                first.send_signal(signal.SIGCONT)
         second = self.process
+        ends = {asyncio.ensure_future(first.wait()), asyncio.ensure_future(second.wait())}
         try:
-            async with asyncio.timeout(8.0):
-                ends = {asyncio.ensure_future(first.wait()), asyncio.ensure_future(second.wait())}
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            raise AssertionError("two daemons run side by side") from None
+            done, _ = await asyncio.wait(ends, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            assert done, "two daemons run side by side"
         finally:
             for end in ends:
                 end.cancel()

@@ -19,6 +19,11 @@ class Scope:
     namespaces: tuple[str, ...] = ()
     tier: str = ""
 
+    @property
+    def selector(self) -> str:
+        """As streams spell it."""
+        return f"tier={self.tier}" if self.tier else ""
+
     def has(self, record: Record) -> bool:
         """Whether the object is in it."""
         inside = not self.namespaces or record.namespace in self.namespaces

@@ -95,6 +95,8 @@ KINDS = (
     Kind("error_event", 3),
     Kind("drop", 3, (1, 5)),
     Kind("expire_tokens", 1.5, (1, 3)),
+    Kind("reverse", 0.7, (1, 4)),
+    Kind("away", 1, (20, 400), targeted=False),
     Kind("compact", 1.5, targeted=False),
     Kind("gap", 4, (1, 30)),
     Kind("slow", 2, (5, 60)),
@@ -114,15 +116,19 @@ KINDS = (
     Kind("read_only", 2, (50, 400), dialect=ON_POSTGRESQL, targeted=False),
     Kind("refuse_sessions", 2, (50, 400), dialect=ON_POSTGRESQL, targeted=False),
     Kind("lock_table", 2, (50, 400), dialect=ON_POSTGRESQL, targeted=False),
+    Kind("fail_statements", 3, (50, 400), dialect=ON_POSTGRESQL, targeted=False),
     Kind("restart_database", 0.15, dialect=ON_POSTGRESQL, targeted=False),
     Kind("lock_file", 3, (50, 600), dialect=ON_SQLITE, targeted=False),
-    Kind("full", 3, (50, 400), dialect=ON_SQLITE, targeted=False),
+    Kind("full", 2, (50, 400), targeted=False),
+    Kind("refuse_rows", 1.5, (50, 400), targeted=False),
     # the process
     Kind("restart", 1.5, process=False, targeted=False),
     Kind("terminate", 1.5, process=True, targeted=False),
     Kind("reconfigure", 1, targeted=False),
     Kind("kill", 5, process=True, targeted=False),
     Kind("freeze", 1.5, process=True, targeted=False),
+    Kind("rival", 0.7, process=True, targeted=False),
+    Kind("reload", 1, targeted=False),
     # what syncd is asked to do
     Kind("reconcile", 3, targeted=False),
 )
@@ -134,8 +140,9 @@ THEMES: tuple[tuple[str, ...], ...] = (
     ("cut_after", "delete_together", "storm", "stall", "cut_mid_line"),
     ("truncate", "answer", "expire_tokens", "gap", "slow", "spoil_watch_list", "drop"),
     ("starve", "slow", "storm", "reconcile", "empty"),
-    ("end_sessions", "read_only", "refuse_sessions", "lock_table", "lock_file", "full"),
-    ("restart", "terminate", "kill", "freeze", "reconfigure", "wipe"),
+    ("end_sessions", "read_only", "refuse_sessions", "lock_table", "fail_statements", "lock_file", "full"),
+    ("refuse_rows", "gap", "reconcile", "empty", "restart", "fail_statements"),
+    ("restart", "terminate", "kill", "freeze", "rival", "reload", "reconfigure", "wipe"),
 )
 """What comes more often in a seed: faults that meet their like find more than an even mixture does."""
 THEME = 5.0  # times as often
