@@ -5,7 +5,7 @@ knows no daemon but the one whose records it announces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from syncd.core.errors import StoreError
@@ -43,9 +43,9 @@ async def start(database: Database, cursor: str, *, from_now: bool) -> Start:
 
 async def pages(
     database: Database, position: Position, wanted: Wanted, *, follow: bool
-) -> AsyncIterator[Page]:
+) -> AsyncGenerator[Page, None]:
     """What comes after a position, page by page; with `follow` without an end. A page may hold nothing and
-    say how far was looked.
+    say how far was looked. Close it: it holds a connection.
 
     Raises:
         StoreUnavailable: the database is away.

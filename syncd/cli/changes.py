@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -79,11 +80,12 @@ async def _print(
     """The cursor moves once what it leaves behind is printed: who is cut off is told twice, never not."""
     from syncd.app import feeding
 
-    async for page in feeding.pages(database, start.position, wanted, follow=follow):
-        for change in page.changes:
-            typer.echo(as_json(change) if output is Output.JSON else _line(change))
-        if cursor:
-            await database.advance(cursor, page.upto)
+    async with aclosing(feeding.pages(database, start.position, wanted, follow=follow)) as pages:
+        async for page in pages:
+            for change in page.changes:
+                typer.echo(as_json(change) if output is Output.JSON else _line(change))
+            if cursor:
+                await database.advance(cursor, page.upto)
 
 
 def as_json(change: ChangeRecord) -> str:
