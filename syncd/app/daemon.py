@@ -17,6 +17,7 @@ from syncd.app.clock import DatabaseClock
 from syncd.app.cluster import KubeCluster
 from syncd.app.feeding import announcing
 from syncd.app.steampipe import steampipe_names
+from syncd.app.viewing import shown
 from syncd.config import Cluster, Config
 from syncd.core.errors import FenceLost, StoreError, SyncdError
 from syncd.core.recovery import Timing
@@ -155,6 +156,7 @@ class Daemon:
         await self._end(branch)
         for reflector in branch.supervisor.reflectors:
             self.metrics.forget(reflector.stream)
+        self.metrics.forget_cluster(name)
         del self._branches[name]
 
     def reconfigure(self, cluster: Cluster) -> bool:
@@ -232,8 +234,11 @@ async def running(
         lease = database.lease(socket.gethostname(), os.getpid(), __version__, timeout=timing.lease)
         await lease.acquire()
         stack.push_async_callback(lease.release)
+        if await database.reorder_changes(lease):
+            get("app").warning("changes came from another server: numbered anew, in their order")
         daemon = Daemon(config, database, lease, database.store(lease), timing)
         if migrate:
+            await stack.enter_async_context(shown(database))
             names = steampipe_names(database, lambda: daemon.config.views.steampipe, every=timing.heartbeat)
             await stack.enter_async_context(names)
         daemon.start(clients)

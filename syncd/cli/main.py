@@ -194,8 +194,17 @@ def reconcile(
 
 
 @app.command()
-def migrate(config: ConfigOption = None) -> NoReturn:
-    """Bring the database's schema to head. `run` and `sync` do it by themselves unless told not to."""
+def migrate(
+    config: ConfigOption = None,
+    rebuild_views: Annotated[
+        bool, typer.Option("--rebuild-views", help="Make the views anew, without columns that are gone.")
+    ] = False,
+) -> NoReturn:
+    """Bring the database's schema to head, and the views. `run` and `sync` do it by themselves unless told
+    not to. 3: a view is not as wanted.
+    """
+    from syncd.app import viewing
+
     loaded = load_config(config)
 
     async def work() -> int:
@@ -203,13 +212,18 @@ def migrate(config: ConfigOption = None) -> NoReturn:
             before = await database.current()
             await database.migrate()
             after = await database.current()
+            outcomes = await viewing.show(database, rebuild=rebuild_views)
             if loaded.views.steampipe:
                 from syncd.app import steampipe
 
                 await steampipe.make(database)
         changed = "already there" if before == after else f"from {before or 'nothing'}"
-        typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}")
-        return DONE
+        done = sum(not outcome.note for outcome in outcomes)
+        typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}; {done} views made or changed")
+        left = [outcome for outcome in outcomes if outcome.note]
+        for outcome in left:
+            typer.echo(f"syncd: view {outcome.name}: {outcome.action.value}: {outcome.note}", err=True)
+        return FINDINGS if left else DONE
 
     perform(work)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
-from syncd.store import feed, inspection, migrate, request, retention, steampipe
+from syncd.core.relation import Relations
+from syncd.store import feed, inspection, migrate, renumbering, request, retention, steampipe, views
 from syncd.store.engine import Engine
 from syncd.store.feed import Page, Position, Purged, Waiting, Wanted
 from syncd.store.inspection import Inspection
@@ -14,6 +15,7 @@ from syncd.store.lease import LAPSE, Holder, Lease, database_now
 from syncd.store.merge import BulkWriter
 from syncd.store.postgresql import PostgresqlWriter
 from syncd.store.request import Reply
+from syncd.store.retention import Kept
 from syncd.store.row import read_clusters
 from syncd.store.sqlite import FUNCTIONS, TEMPORARY, SqliteWriter
 from syncd.store.status import Status, read_status
@@ -61,9 +63,15 @@ class Database:
         writer: BulkWriter = SqliteWriter() if self.engine.is_sqlite else PostgresqlWriter()
         return MirrorStore(self.engine, lease, writer)
 
-    async def purge(self, lease: Lease, *, keep: timedelta) -> int:
+    async def purge(self, lease: Lease, *, keep: timedelta, changes: Kept | None = None) -> int:
         """Removes what is past its retention (`keep` for tombstones); how many rows."""
-        return await retention.purge(self.engine, lease, keep=keep)
+        return await retention.purge(self.engine, lease, keep=keep, changes=changes)
+
+    async def reorder_changes(self, lease: Lease) -> bool:
+        """PostgreSQL: makes the order of changes one of this server's, where they were restored from another;
+        whether it had to.
+        """
+        return await renumbering.renumber(self.engine, lease)
 
     async def status(self) -> Status:
         """What the tables say."""
@@ -126,6 +134,10 @@ class Database:
     async def definitions(self) -> str:
         """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""
         return await steampipe.definitions(self.engine)
+
+    async def show_views(self, wanted: Relations, *, rebuild: bool = False) -> list[views.Outcome]:
+        """Brings the views to what is wanted; see `views.apply`."""
+        return await views.apply(self.engine, wanted, rebuild=rebuild)
 
     async def show_steampipe(self, render: steampipe.Render) -> list[str]:
         """PostgreSQL: brings the schema of Steampipe's names to what `render` says; see `steampipe.apply`."""

@@ -359,7 +359,7 @@ view_columns = sa.Table(
     "syncd_view_columns",
     metadata,
     sa.Column("relation", sa.Text, primary_key=True),
-    sa.Column("position", sa.BigInteger, primary_key=True),
+    sa.Column("place", sa.BigInteger, primary_key=True),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("type", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),

@@ -149,7 +149,19 @@ class Bound:
     type: Type = Type.TEXT
 
 
-Expression: TypeAlias = Path | Field | Ref | Literal | Call | Case | Over | Key | Let | Bound
+@dataclass(frozen=True, slots=True)
+class Named:
+    """`body`, for which a dialect may have something quicker under this name: a stored column, a function."""
+
+    name: str
+    body: Expression
+
+    @property
+    def type(self) -> Type:
+        return self.body.type
+
+
+Expression: TypeAlias = Path | Field | Ref | Literal | Call | Case | Over | Key | Let | Bound | Named
 Value: TypeAlias = "Expression | str | int | bool | None"
 
 ITEM = Path(())

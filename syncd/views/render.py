@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from syncd.views.expression import (
     Bound,
@@ -22,6 +23,7 @@ from syncd.views.expression import (
     Let,
     Listing,
     Literal,
+    Named,
     Over,
     Path,
     Ref,
@@ -55,10 +57,15 @@ class Renderer(ABC):
 
     Args:
         columns: what a `Ref` stands for; None renders it as a column of `o`, for queries over the view.
+        plain: use nothing that is stored or defined for a `Named`, so that both can be compared.
     """
 
-    def __init__(self, columns: Mapping[str, Expression] | None = None) -> None:
+    quicker: ClassVar[Mapping[str, str]] = {}
+    """What the dialect has for a `Named`."""
+
+    def __init__(self, columns: Mapping[str, Expression] | None = None, *, plain: bool = False) -> None:
         self._columns = columns
+        self._quicker = {} if plain else self.quicker
 
     def render(self, expression: Expression, frames: Frames = ()) -> str:
         """The expression as SQL."""
@@ -71,6 +78,8 @@ class Renderer(ABC):
                 return self.render(self._columns[name]) if self._columns is not None else f"o.{name}"
             case Literal(value, kind):
                 return self.constant(value, kind)
+            case Named(name, body):
+                return self._quicker.get(name) or self.render(body, frames)
             case Bound(name):
                 return f"b_{name}.value"
             case Key(up=up):

@@ -8,6 +8,7 @@ from syncd.views.expression import (
     Expression,
     Key,
     Let,
+    Named,
     Ref,
     Type,
     above,
@@ -183,12 +184,25 @@ PODS = View(
     "Pod",
     "Pods: what runs, where, and how it is.",
     (
-        number("ready_containers", _READY_CONTAINERS, "Containers, sidecars included, that are ready."),
+        number(
+            "ready_containers",
+            Named("pod_ready", _READY_CONTAINERS),
+            "Containers, sidecars included, that are ready.",
+        ),
         number("total_containers", _TOTAL_CONTAINERS, "Containers, sidecars included."),
         Cell("Ready", slash("ready_containers", "total_containers")),
-        text("status", STATUS, "What kubectl prints: CrashLoopBackOff, Init:0/2, Terminating, …", "Status"),
-        number("restarts", _RESTARTS, "Restarts of the containers and sidecars."),
-        at("last_restart_at", _LAST_RESTART, "When a container last ended before a restart."),
+        text(
+            "status",
+            Named("pod_status", STATUS),
+            "What kubectl prints: CrashLoopBackOff, Init:0/2, Terminating, …",
+            "Status",
+        ),
+        number("restarts", Named("pod_restarts", _RESTARTS), "Restarts of the containers and sidecars."),
+        at(
+            "last_restart_at",
+            Named("pod_last_restart", _LAST_RESTART),
+            "When a container last ended before a restart.",
+        ),
         Cell(
             "Restarts",
             case(
@@ -213,7 +227,13 @@ PODS = View(
             "IP",
             "<none>",
         ),
-        text("node", nonempty(path("spec.nodeName")), "The node that it is bound to.", "Node", "<none>"),
+        text(
+            "node",
+            Named("pod_node", nonempty(path("spec.nodeName"))),
+            "The node that it is bound to.",
+            "Node",
+            "<none>",
+        ),
         text(
             "nominated_node",
             nonempty(path("status.nominatedNodeName")),
@@ -235,7 +255,11 @@ PODS = View(
                 otherwise="<none>",
             ),
         ),
-        text("phase", "status.phase", "Pending, Running, Succeeded, Failed or Unknown; see status too."),
+        text(
+            "phase",
+            Named("pod_phase", _PHASE),
+            "Pending, Running, Succeeded, Failed or Unknown; see status too.",
+        ),
         text("status_reason", "status.reason", "Why it is in its phase, as in Evicted."),
         text("status_message", "status.message", "The same for people."),
         yes("ready", equal(condition("Ready"), "True"), "Whether its condition Ready is true."),
