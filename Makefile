@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-kills bench check format clean
+.PHONY: help install install-dev demo test test-kills test-cluster guarantees bench bench-full bench-compare check format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -32,8 +32,21 @@ test: install-dev ## every test, on SQLite and on a real PostgreSQL
 test-kills: install-dev ## kill -9 in the middle of everything, ten times each
 	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/conformance/test_kills.py $(ARGS)
 
+test-cluster: install-dev ## the scenarios that any cluster can show, against yours (KUBECONFIG=… CONTEXT=…)
+	@SYNCD_TEST_KUBECONFIG="$(or $(KUBECONFIG),$(HOME)/.kube/config)" SYNCD_TEST_CONTEXT="$(CONTEXT)" \
+		$(BIN)/python -m pytest -m cluster --timeout 600 tests/conformance $(ARGS)
+
+guarantees: install-dev ## write docs/guarantees.md from the conformance suite
+	@$(BIN)/python -m tests.conformance.guarantees
+
 bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-full: install-dev ## more sizes, rates and shapes, in about an hour (ARGS="churn idle")
+	@$(BIN)/python -m bench.full $(ARGS)
+
+bench-compare: install-dev ## two results of the two above, figure by figure (A=before.json B=after.json)
+	@$(BIN)/python -m bench.compare $(A) $(B)
 
 check: install-dev ## format, lint, types and the rules between rooms
 	$(BIN)/ruff format --check .

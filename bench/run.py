@@ -10,46 +10,20 @@ make every ratio look good: then the run fails.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import psutil
 import psycopg
 
-from bench.server import STAMP
+from bench.daemon import SYNCD, Daemon, lags, reconciled
+from bench.figure import Figure, percentile, report, write
 from bench.world import Cluster, Place, Ran, paged_list, places, ran, stream
 
 LEAST_LIST = 40e6  # bytes a second
 LEAST_EVENTS = 2_000  # a second
-SYNCD = (sys.executable, "-m", "syncd")
-
-
-@dataclass(slots=True)
-class Figure:
-    """One line of the table: what was measured over its floor, pair by pair."""
-
-    name: str
-    floor: str
-    ratios: list[float] = field(default_factory=list)
-    measured: list[float] = field(default_factory=list)
-    floors: list[float] = field(default_factory=list)
-    unit: str = "s"
-
-    def pair(self, measured: float, floor: float) -> None:
-        self.measured.append(measured)
-        self.floors.append(floor)
-        self.ratios.append(measured / floor)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.ratios)
 
 
 class Bench:
@@ -138,9 +112,9 @@ class Bench:
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
                 time.sleep(1)
-                lags = _lags(place, f"{place.schema}.syncd_objects", since)
-            middle.pair(_percentile(lags, 50), _percentile(bare, 50))
-            high.pair(_percentile(lags, 99), _percentile(bare, 99))
+                late = lags(place, f"{place.schema}.syncd_objects", since)
+            middle.pair(percentile(late, 50), percentile(bare, 50))
+            high.pair(percentile(late, 99), percentile(bare, 99))
 
     def _lag_reconciling(self) -> None:
         name = "lag p99 at 200 events/s during reconciles, postgresql"
@@ -153,15 +127,15 @@ class Bench:
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
                 time.sleep(1)
-                before = _lags(place, table, since)
+                before = lags(place, table, since)
                 since = time.time_ns()
                 self.cluster.start("pace 200 15")
                 until = time.perf_counter() + 13
                 while time.perf_counter() < until:
-                    _reconciled(place)
+                    reconciled(place)
                 self.cluster.finish()
                 time.sleep(1)
-                figure.pair(_percentile(_lags(place, table, since), 99), _percentile(before, 99))
+                figure.pair(percentile(lags(place, table, since), 99), percentile(before, 99))
 
     def _bare_lags(self, place: Place) -> list[float]:
         with psycopg.connect(place.url, autocommit=True) as connection:
@@ -184,7 +158,7 @@ class Bench:
         time.sleep(1)
         process.kill()
         process.wait()
-        return _lags(place, "bare.bare", since)
+        return lags(place, "bare.bare", since)
 
     def _memory(self) -> None:
         few = max(100, self.pods // 10)
@@ -208,105 +182,6 @@ class Bench:
         return figure
 
 
-class Daemon:
-    """A `syncd run` and how to know that it is there."""
-
-    def __init__(self, place: Place, cluster: Cluster) -> None:
-        self.place = place
-        self.port = 18090
-        self.config = place.configuration(cluster, f"127.0.0.1:{self.port}")
-
-    def __enter__(self) -> Daemon:
-        self._begun = time.perf_counter()
-        self._process = subprocess.Popen([*SYNCD, "run", "-c", str(self.config)])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-    def wait(self) -> float:
-        """Seconds from the start of the process until every stream is live."""
-        return self._until(lambda: self._get("/readyz?strict") is not None)
-
-    def wait_version(self, version: str) -> float:
-        """Seconds until the table holds that version."""
-
-        def reached() -> bool:
-            found = self._get("/status")
-            streams = json.loads(found)["clusters"][0]["streams"] if found else []
-            with psycopg.connect(self.place.url) as connection:
-                newest = connection.execute(
-                    f"SELECT 1 FROM {self.place.schema}.syncd_objects"
-                    " WHERE resource_version_number >= %s LIMIT 1",
-                    (int(version),),
-                ).fetchone()
-            return bool(streams) and newest is not None
-
-        return self._until(reached)
-
-    def _until(self, done: Callable[[], bool]) -> float:
-        while not done():
-            if self._process.poll() is not None or time.perf_counter() - self._begun > 120:
-                raise SystemExit("syncd did not get there")
-            time.sleep(0.02)
-        return time.perf_counter() - self._begun
-
-    def _get(self, path: str) -> bytes | None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2) as answer:
-                return bytes(answer.read())
-        except OSError:
-            return None
-
-
-def _lags(place: Place, table: str, since: int) -> list[float]:
-    """Milliseconds from the server's send of each object's last change to its commit."""
-    query = (
-        f"SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1e9, annotations->>'{STAMP}'"
-        f" FROM {table} WHERE (annotations->>'{STAMP}')::bigint >= {since}"
-    )
-    with psycopg.connect(place.url) as connection:
-        return [(float(done) - int(sent)) / 1e6 for done, sent in connection.execute(query)]
-
-
-def _reconciled(place: Place) -> None:
-    """Asks the daemon for a reconcile and waits for its end."""
-    table = f"{place.schema}.syncd_requests"
-    with psycopg.connect(place.url, autocommit=True) as connection:
-        asked = connection.execute(
-            f"INSERT INTO {table} (command, arguments, created_at, progress, result, error)"
-            " VALUES ('reconcile', '{}', now(), '{}', '{}', '') RETURNING request_id"
-        ).fetchone()
-        done = f"SELECT result FROM {table} WHERE request_id = %s AND answered_at IS NOT NULL"
-        while (answer := connection.execute(done, asked).fetchone()) is None:
-            time.sleep(0.05)
-    if any(report["drift"] for report in answer[0]["reports"]):
-        raise SystemExit(f"a reconcile found drift that nobody made: {answer[0]}")
-
-
-def _percentile(values: list[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100)[percent - 1]
-
-
-def report(bench: Bench) -> str:
-    """The table."""
-    lines = [
-        f"simulator: {bench.speed['list_mb_s']:.0f} MB/s of list, {bench.speed['events_s']:.0f} events/s;"
-        f" {psutil.cpu_count()} cores shared; medians of {bench.pairs} pairs, ratios from least to most",
-        "",
-        "| what | ratio | spread | measured | floor | the floor |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines.extend(
-        f"| {each.name} | {each.median:.2f} | {min(each.ratios):.2f}–{max(each.ratios):.2f}"
-        f" | {statistics.median(each.measured):.2f} {each.unit}"
-        f" | {statistics.median(each.floors):.2f} {each.unit} | {each.floor} |"
-        for each in bench.figures
-    )
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=20_000)
@@ -320,9 +195,8 @@ def main() -> None:
             bench.run()
         finally:
             bench.cluster.close()
-        print(report(bench))
-        figures = [asdict(figure) | {"median": figure.median} for figure in bench.figures]
-        options.json.write_text(json.dumps({"speed": bench.speed, "figures": figures}, indent=2) + "\n")
+        print(report(bench.figures, bench.speed, options.pairs))
+        write(options.json, bench.figures, bench.speed)
 
 
 if __name__ == "__main__":

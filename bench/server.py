@@ -1,7 +1,8 @@
 """The simulated cluster of a benchmark, in a process of its own, told what to do by lines on its input.
 
 `touch N` changes N pods as fast as it can; `pace RATE SECONDS` changes distinct pods at a rate, each with
-the time in an annotation; `compact` forgets the history. Each answers a line when it is done.
+the time in an annotation; `compact` forgets the history; `fill COUNT BYTES` makes config maps of a size and
+`spread N` namespaces with one each. Each answers a line when it is done.
 """
 
 from __future__ import annotations
@@ -27,6 +28,18 @@ def touch(simulator: Simulator, count: int) -> None:
         namespace, _, name = keys[number % len(keys)].partition("/")
         message = f"touched {began}+{number}"
         simulator.patch("", "pods", namespace, name, {"status": {"message": message}})
+
+
+def fill(simulator: Simulator, count: int, size: int, namespace: str = "filled") -> None:
+    simulator.create("", "namespaces", {"metadata": {"name": namespace}})
+    for number in range(count):
+        metadata = {"name": f"c{number:06}", "namespace": namespace}
+        simulator.create("", "configmaps", {"metadata": metadata, "data": {"text": "x" * size}})
+
+
+def spread(simulator: Simulator, count: int) -> None:
+    for number in range(count):
+        fill(simulator, 1, 100, f"spread-{number:04}")
 
 
 async def pace(simulator: Simulator, rate: float, seconds: float) -> int:
@@ -62,6 +75,10 @@ async def serve(pods: int, kubeconfig: Path, *, paced: bool) -> None:
                 case "pace":
                     print(await pace(simulator, float(arguments[0]), float(arguments[1])), flush=True)
                     continue
+                case "fill":
+                    fill(simulator, int(arguments[0]), int(arguments[1]))
+                case "spread":
+                    spread(simulator, int(arguments[0]))
                 case "compact":
                     simulator.compact()
             print(simulator.resource_version, flush=True)

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -83,13 +84,13 @@ class Place:
             for file in self.directory.glob("mirror.db*"):
                 file.unlink()
 
-    def configuration(self, cluster: Cluster, server: str = "") -> Path:
-        """A configuration file that mirrors the cluster's pods here."""
+    def configuration(self, cluster: Cluster, server: str = "", resources: Sequence[Any] = ("pods",)) -> Path:
+        """A configuration file that mirrors the cluster's pods, or what is named, here."""
         path = self.directory / f"{self.kind}-{cluster.kubeconfig.stem}.yaml"
         document = {
             "database": {"url": self.url, "schema": self.schema},
             "clusters": [{"name": "bench", "kubeconfig": str(cluster.kubeconfig)}],
-            "resources": ["pods"],
+            "resources": list(resources),
             "server": {"listen": server},
             "log": {"level": "warning"},
         }
@@ -150,13 +151,15 @@ def ran(*command: str | Path) -> Ran:
     return Ran(time.perf_counter() - begun, cpu, peak)
 
 
-def paged_list(cluster: Cluster) -> tuple[float, int]:
+def paged_list(cluster: Cluster, resource: str = "pods") -> tuple[float, int]:
     """The floor of everything that lists: curl reads the same pages to nowhere. Seconds, bytes."""
     begun, size, token = time.perf_counter(), 0, ""
     while True:
         more = f"&continue={token}" if token else ""
         got = subprocess.run(
-            ["curl", "-s", f"{cluster.url}/api/v1/pods?limit={PAGE}{more}"], capture_output=True, check=True
+            ["curl", "-s", f"{cluster.url}/api/v1/{resource}?limit={PAGE}{more}"],
+            capture_output=True,
+            check=True,
         ).stdout
         size += len(got)
         head = got[:400].partition(b'"continue":"')[2]
