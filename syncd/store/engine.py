@@ -12,7 +12,7 @@ import os
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -220,14 +220,16 @@ def _parse(text: str) -> URL:
     raise ConfigError(f"database.url: {backend} is not supported; use sqlite:/// or postgresql://")
 
 
-class _SqliteConnection(sqlite3.Connection):
+class SqliteConnection(sqlite3.Connection):
     """Gives its lock back when it is closed. SQLite keeps a closed connection, transaction and all, as long
     as a statement of it is alive, and that of a cancelled task lives until it is collected.
     """
 
     def close(self) -> None:
-        if self.in_transaction:
-            self.rollback()
+        # Closed already, where a task was cancelled in closing it: an error here would keep its thread alive.
+        with suppress(sqlite3.Error):
+            if self.in_transaction:
+                self.rollback()
         super().close()
 
 
@@ -238,7 +240,7 @@ def _sqlite(url: URL, told: Sequence[str], functions: Functions | None, *, writi
         pool_size=1 if writing else 4,
         max_overflow=0,
         pool_timeout=TRANSACTION_TIMEOUT,
-        connect_args={"timeout": BUSY_TIMEOUT, "factory": _SqliteConnection},
+        connect_args={"timeout": BUSY_TIMEOUT, "factory": SqliteConnection},
         hide_parameters=True,
     )
 

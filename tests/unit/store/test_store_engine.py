@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from syncd.core.errors import ConfigError
-from syncd.store.engine import Engine
+from syncd.store.engine import Engine, SqliteConnection
 from syncd.store.lease import LAPSE
 from syncd.store.merge import Tally
 
@@ -52,6 +54,14 @@ async def test_a_file_has_a_path_and_memory_has_none() -> None:
         engine = Engine(url)
         assert (engine.path and str(engine.path)) == path
         await engine.close()
+
+
+def test_a_connection_can_be_closed_twice() -> None:
+    """As where a task is cancelled while it closes one: its thread would never end."""
+    connection = sqlite3.connect(":memory:", factory=SqliteConnection, isolation_level=None)
+    connection.execute("BEGIN")
+    connection.close()
+    connection.close()
 
 
 def test_the_lease_lapses_after_what_the_status_calls_stale() -> None:
