@@ -23,9 +23,10 @@ from syncd.core.errors import StoreError, SyncdError
 from syncd.core.ports import Request
 from syncd.logs import get
 from syncd.scheduler import Scheduler
+from syncd.store.retention import Kept
 from syncd.sync.reconcile import Order
 
-PURGE_EVERY = timedelta(minutes=10)
+PURGE_EVERY = timedelta(minutes=1)
 _PROGRESS_EVERY = 1.0  # seconds between two notes of progress on one request
 
 
@@ -120,7 +121,9 @@ class Service:
 
     async def _purge(self) -> None:
         daemon = self._daemon
-        rows = await daemon.database.purge(daemon.lease, keep=daemon.config.deleted_objects.keep)
+        config = daemon.config
+        kept = Kept(config.changes.keep, config.changes.rows)
+        rows = await daemon.database.purge(daemon.lease, keep=config.deleted_objects.keep, changes=kept)
         if rows:
             self._log.info("purged", rows=rows)
 

@@ -124,8 +124,8 @@ async def read(
     )
     values: dict[str, Any] = {"after_sequence": after.sequence, "upto_sequence": newest.sequence}
     if not sqlite:
-        values["after_transaction"] = _bound(connection, after)
-        values["upto_transaction"] = _bound(connection, newest)
+        values["after_transaction"] = bound(connection, after)
+        values["upto_transaction"] = bound(connection, newest)
     found = [ChangeRecord(**one) for one in (await connection.execute(query, values)).mappings()]
     full = len(found) == limit
     return Page(found, found[-1].position if full else newest, full, settling)
@@ -138,7 +138,7 @@ async def newest(connection: AsyncConnection) -> Position:
 
 async def cursor(connection: AsyncConnection, name: str) -> Position | None:
     """Where a reader stands, None where the name is new."""
-    query = sa.select(_transaction(cursors), cursors.c.sequence).where(cursors.c.name == name)
+    query = sa.select(transaction(cursors), cursors.c.sequence).where(cursors.c.name == name)
     found = (await connection.execute(query)).first()
     return Position(*found) if found is not None else None
 
@@ -146,7 +146,7 @@ async def cursor(connection: AsyncConnection, name: str) -> Position | None:
 async def advance(connection: AsyncConnection, name: str, position: Position, now: datetime) -> None:
     """A reader has been given everything up to here."""
     values = {
-        "transaction_id": _bound(connection, position),
+        "transaction_id": bound(connection, position),
         "sequence": position.sequence,
         "updated_at": now,
     }
@@ -157,7 +157,7 @@ async def advance(connection: AsyncConnection, name: str, position: Position, no
 
 async def purged(connection: AsyncConnection) -> Purged | None:
     """What is gone, None where nothing is."""
-    query = sa.select(_transaction(purges), purges.c.sequence, purges.c.committed_at).where(
+    query = sa.select(transaction(purges), purges.c.sequence, purges.c.committed_at).where(
         purges.c.name == "changes"
     )
     found = (await connection.execute(query)).first()
@@ -217,15 +217,15 @@ async def _notified(raw: psycopg.AsyncConnection[Any], schema: str, seconds: flo
                 return
 
 
-def _transaction(table: sa.Table) -> sa.ColumnElement[int]:
+def transaction(table: sa.Table) -> sa.ColumnElement[int]:
     return sa.cast(sa.cast(table.c.transaction_id, sa.Text), sa.BigInteger)
 
 
 _COLUMNS = [changes.c[field.name] for field in fields(ChangeRecord) if field.name != "transaction_id"]
-_TRANSACTION = _transaction(changes).label("transaction_id")
+_TRANSACTION = transaction(changes).label("transaction_id")
 
 
-def _bound(connection: AsyncConnection, position: Position) -> Any:
+def bound(connection: AsyncConnection, position: Position) -> Any:
     sqlite = connection.dialect.name == "sqlite"
     return position.transaction_id if sqlite else str(position.transaction_id)
 

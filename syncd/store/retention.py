@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
+from syncd.store import expiry
 from syncd.store.engine import Engine
 from syncd.store.lease import Lease
 from syncd.store.schema import deleted_objects, drift, reconciliations, requests, streams
@@ -21,11 +23,20 @@ BATCH = 500
 """Rows a transaction."""
 
 
-async def purge(engine: Engine, lease: Lease, *, keep: timedelta) -> int:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long records of changes are kept and how many, whatever comes first."""
+
+    age: timedelta = timedelta(days=7)
+    rows: int = 1_000_000
+
+
+async def purge(engine: Engine, lease: Lease, *, keep: timedelta, changes: Kept | None = None) -> int:
     """Removes what is past its retention; how many rows.
 
     Args:
         keep: how long tombstones are kept, `deleted_objects.keep`.
+        changes: of the records of changes; None keeps all.
 
     Raises:
         FenceLost, StoreUnavailable: as every write.
@@ -39,6 +50,8 @@ async def purge(engine: Engine, lease: Lease, *, keep: timedelta) -> int:
         (requests, requests.c.answered_at < now - ANSWERED_REQUESTS),
     ):
         total += await _purge(engine, lease, table, condition)
+    if changes is not None:
+        total += await expiry.purge_changes(engine, lease, now - changes.age, changes.rows, BATCH)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +17,7 @@ from syncd.core.document import Item
 from syncd.core.ports import ClusterSeen
 from syncd.core.resource import Cause, Resource, State, Stream
 from syncd.store.database import Database
+from syncd.store.feed import BEGINNING, Position, Wanted
 from syncd.store.lease import Lease
 from syncd.store.store import MirrorStore
 
@@ -104,6 +106,15 @@ async def opened(place: Place, **options: Any) -> AsyncIterator[Mirror]:
     finally:
         await lease.close()
         await database.close()
+
+
+async def settled(mirror: Mirror) -> Position:
+    """The last change, once it can be read: a transaction of anybody on the server holds the order back."""
+    async with asyncio.timeout(30):
+        while (page := await mirror.database.changes(BEGINNING, Wanted(), limit=1)).settling:
+            await asyncio.sleep(0.01)
+    assert page.upto != BEGINNING
+    return await mirror.database.newest_change()
 
 
 def item(

@@ -18,7 +18,7 @@ from syncd.core.history import History, Record
 from syncd.core.resource import Resource, State, Stream
 from syncd.store.database import Database
 from syncd.store.feed import BEGINNING, ChangeRecord, Position, Wanted
-from tests.contract.mirror_case import STREAM, Mirror, Place, gone, item, look, opened
+from tests.contract.mirror_case import STREAM, Mirror, Place, gone, item, look, opened, settled
 
 CHANGES = History(Record.CHANGES)
 STREAMS, FOLLOWERS, COMMITS = 10, 10, 30
@@ -114,11 +114,15 @@ async def test_what_commits_late_is_waited_for(postgres_place: Place) -> None:
                 " change_type, source, initial, committed_at FROM syncd_changes"
             )
             row = (await mirror.put(row, item("a/2", 4), history=CHANGES)).row
+            async with asyncio.timeout(30):
+                while not (await mirror.database.changes(BEGINNING, Wanted())).changes:
+                    await asyncio.sleep(0.01)
             first = await mirror.database.changes(BEGINNING, Wanted())
             assert ([one.object_key for one in first.changes], first.settling) == (["a/1"], True)
             again = await mirror.database.changes(first.upto, Wanted())
             assert (again.changes, again.upto, again.settling) == ((), first.upto, True)
             late.commit()
+        await settled(mirror)
         then = await mirror.database.changes(first.upto, Wanted())
         assert ([one.object_key for one in then.changes], then.settling) == (["a/late", "a/2"], False)
         assert then.upto == await mirror.database.newest_change()
@@ -127,6 +131,7 @@ async def test_what_commits_late_is_waited_for(postgres_place: Place) -> None:
 async def test_pages_end_where_they_end(mirror: Mirror) -> None:
     row = await begun(mirror)
     await mirror.put(row, *[item(f"a/{n:02}", n + 2) for n in range(25)], history=CHANGES)
+    await settled(mirror)
     page = await mirror.database.changes(BEGINNING, Wanted(), limit=10)
     assert (len(page.changes), page.more) == (10, True)
     page = await mirror.database.changes(page.upto, Wanted(), limit=10)
@@ -150,6 +155,7 @@ async def test_pages_end_where_they_end(mirror: Mirror) -> None:
 async def test_what_is_not_wanted_is_passed_over(mirror: Mirror, wanted: Wanted, found: int) -> None:
     row = await begun(mirror)
     await mirror.put(row, *[item(f"a/{n}", n + 2) for n in range(3)], item("b/1", 9), history=CHANGES)
+    await settled(mirror)
     page = await mirror.database.changes(BEGINNING, wanted)
     assert len(page.changes) == found
     assert page.upto == await mirror.database.newest_change()
@@ -161,6 +167,7 @@ async def test_a_cursor_says_where_to_go_on(mirror: Mirror) -> None:
     assert await mirror.database.cursor("audit") == (None, None)
     row = await begun(mirror)
     await mirror.put(row, item("a/1", 2), item("a/2", 3), history=CHANGES)
+    await settled(mirror)
     page = await mirror.database.changes(BEGINNING, Wanted(), limit=1)
     for position in (page.upto, page.upto, Position(page.upto.transaction_id, page.upto.sequence)):
         await mirror.database.advance("audit", position)
