@@ -14,8 +14,9 @@ from syncd.core.errors import StoreError
 from syncd.logs import get
 from syncd.store.database import Database
 from syncd.store.steampipe import Rendering, SeenView
-from syncd.views.steampipe.custom import Present, custom_resource, retired
+from syncd.views.steampipe.custom import Present, custom_resource, custom_tables, retired
 from syncd.views.steampipe.rendering import statements
+from syncd.views.steampipe.table import tables
 
 
 async def make(database: Database) -> list[str]:
@@ -29,8 +30,12 @@ async def make(database: Database) -> list[str]:
 
     def render(documents: Sequence[Mapping[str, Any]], views: Mapping[str, SeenView]) -> Rendering:
         present = {name: Present(seen.about, seen.columns) for name, seen in views.items()}
-        custom = custom_resource(schema, documents, present)
-        return Rendering([*statements(schema), *custom], retired(documents, present))
+        custom = [table.name for table, _ in custom_tables(documents, present)]
+        return Rendering(
+            [*statements(schema), *custom_resource(schema, documents, present)],
+            [*(table.name for table in tables()), *custom],
+            retired(documents, present),
+        )
 
     return await database.show_steampipe(render)
 

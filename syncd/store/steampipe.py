@@ -34,9 +34,10 @@ class SeenView:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What is to be run, in order, and the views that are no longer wanted."""
+    """What is to be run, in order; the views that are there then, and those that are no longer wanted."""
 
     statements: Sequence[str]
+    views: Sequence[str]
     retired: Sequence[str]
 
 
@@ -75,17 +76,12 @@ async def apply(engine: Engine, render: Render) -> list[str]:
         digest = hashlib.sha256("\0".join(rendering.statements).encode()).hexdigest()[:16]
         wanted = _MARK.format(schema=engine.schema, digest=digest)
         raw: Any = (await connection.get_raw_connection()).driver_connection
-        if mark != wanted or not _made(rendering.statements, views):
+        if mark != wanted or not views.keys() >= set(rendering.views):
             for statement in rendering.statements:
                 await raw.execute(statement)
             quoted = wanted.replace("'", "''")
             await raw.execute(f"COMMENT ON TYPE {SCHEMA}.label_set IS '{quoted}'")
         return [name for name in rendering.retired if not await _dropped(raw, name)]
-
-
-def _made(statements: Sequence[str], views: Mapping[str, SeenView]) -> bool:
-    """Whether no view is missing."""
-    return len(views) >= sum(statement.startswith("CREATE OR REPLACE VIEW") for statement in statements)
 
 
 async def _mark(connection: AsyncConnection, schema: str) -> str:

@@ -13,11 +13,15 @@ from syncd.views.steampipe.column import expression, identifier, literal, sql_ty
 from syncd.views.steampipe.table import Column, Table, tables
 
 SCHEMA = "kubernetes"
+_SCHEMA_MADE = (  # IF NOT EXISTS asks for the right to make one even where it is there
+    f"DO $$ BEGIN\n  IF to_regnamespace('{SCHEMA}') IS NULL THEN\n"
+    f"    CREATE SCHEMA {SCHEMA};\n  END IF;\nEND $$"
+)
 
 
 def statements(objects_schema: str) -> list[str]:
     """All of it, save custom resources, over `objects_schema`.syncd_objects."""
-    rendered = [f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", *functions()]
+    rendered = [_SCHEMA_MADE, *functions()]
     for table in tables():
         rendered += view(table, objects_schema, _about(table))
     return rendered

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy.engine import make_url
 
 from syncd.app.steampipe import steampipe_names
 from syncd.core.errors import StoreError
@@ -144,6 +145,22 @@ def test_a_view_that_is_missing_is_made_again(own: DatabasePlace) -> None:
         session.execute("DROP VIEW kubernetes.kubernetes_pod")
         asyncio.run(show(own))
         assert "kubernetes_pod" in views(session)
+
+
+def test_a_role_that_has_the_schema_alone_can_make_it(own: DatabasePlace, postgres_url: str) -> None:
+    role = f"steampipe_{own.url.rpartition('steampipe_')[2][:12]}"
+    with psycopg.connect(own.url, autocommit=True) as session:
+        session.execute(f"CREATE ROLE {role} LOGIN")
+        session.execute(f"CREATE SCHEMA kubernetes AUTHORIZATION {role}")
+        session.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
+        session.execute(f"GRANT SELECT ON {SCHEMA}.syncd_objects TO {role}")
+        try:
+            url = make_url(own.url).set(username=role).render_as_string(hide_password=False)
+            asyncio.run(show(DatabasePlace("postgresql", url, SCHEMA)))
+            assert "kubernetes_pod" in views(session)
+        finally:
+            session.execute(f"DROP OWNED BY {role} CASCADE")
+            session.execute(f"DROP ROLE {role}")
 
 
 def test_the_schema_of_another_is_left_alone(own: DatabasePlace) -> None:

@@ -34,7 +34,7 @@ def test_nothing_is_dropped_and_everything_can_be_run_again() -> None:
         assert not re.search(r"\b(DROP|DELETE|TRUNCATE|ALTER)\b", statement)
         assert re.match(
             (
-                r"CREATE SCHEMA IF NOT EXISTS |CREATE OR REPLACE (VIEW|FUNCTION) |COMMENT ON |DO \$\$ "
+                r"CREATE OR REPLACE (VIEW|FUNCTION) |COMMENT ON |DO \$\$ "
                 r"BEGIN\n  IF "
             ),
             statement,
