@@ -111,6 +111,7 @@ class Site(World):
         cluster: to write to and to compare with.
         asked: lists and watches of the product in this process.
         wire: between it and a simulated cluster.
+        own: the namespaced resources of which it makes objects, custom ones aside.
         timing: durations that fit the cluster.
     """
 
@@ -120,6 +121,7 @@ class Site(World):
         self.timing = QUICK
         self.asked = Asked()
         self.wire = Wire()
+        self.own = [CONFIGMAPS, SECRETS]
         self._namespaces: list[str] = []
         self._types: list[str] = []
         self._run = f"syncd-test-{secrets.token_hex(4)}"
@@ -285,7 +287,7 @@ class Site(World):
         for name in self._types:
             await self._remove(CRDS, name)
         for name in self._namespaces:
-            for resource in (CONFIGMAPS, SECRETS):
+            for resource in self.own:
                 await self._remove(resource, name, everything=True)
             await self._remove(NAMESPACES, name)
             GOING.append(name)
