@@ -54,9 +54,9 @@ def _taken(column: Column) -> str:
         case "text":
             return _text(column.path)
         case "inet":
-            return f"kubernetes.address({_text(column.path)})"  # the API hardly checks loadBalancerIP
+            return f"kubernetes.inet_of({_text(column.path)})"  # the API hardly checks loadBalancerIP
         case "cidr":
-            return f"kubernetes.network({_text(column.path)})"
+            return f"kubernetes.cidr_of({_text(column.path)})"
         case _:
             return (
                 f"({_text(column.path)})::{column.type}"  # the API server has checked the type of every field

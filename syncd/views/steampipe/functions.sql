@@ -1,7 +1,7 @@
 -- What the views of the schema call. Each function is safe to create again, sees nothing but its arguments,
 -- and refers to others with their schema: a reader's search_path decides nothing.
 
-CREATE OR REPLACE FUNCTION kubernetes.address(value text) RETURNS inet
+CREATE OR REPLACE FUNCTION kubernetes.inet_of(value text) RETURNS inet
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
   -- Tested before the cast: one odd value of loadBalancerIP, which the API hardly checks, must not break a query.
@@ -14,10 +14,10 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION kubernetes.network(value text) RETURNS cidr
+CREATE OR REPLACE FUNCTION kubernetes.cidr_of(value text) RETURNS cidr
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
-  host inet := kubernetes.address(split_part(value, '/', 1));
+  host inet := kubernetes.inet_of(split_part(value, '/', 1));
   bits text := split_part(value, '/', 2);
 BEGIN
   IF host IS NULL OR bits !~ '^[0-9]{1,3}$' OR bits::int > masklen(host) THEN

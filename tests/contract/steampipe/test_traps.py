@@ -284,7 +284,7 @@ def test_a_volumes_source_is_its_spec_without_the_rest(session: Session) -> None
     ],
 )
 def test_an_address_that_is_none_breaks_no_query(session: Session, text: str, address: str | None) -> None:
-    found = rows(session, "SELECT kubernetes.address(%s)", text)
+    found = rows(session, "SELECT kubernetes.inet_of(%s)", text)
     assert found == [(ip_address(address) if address else None,)]
 
 
@@ -299,5 +299,5 @@ def test_an_address_that_is_none_breaks_no_query(session: Session, text: str, ad
     ],
 )
 def test_a_network_that_is_none_breaks_no_query(session: Session, text: str, network: str | None) -> None:
-    found = rows(session, "SELECT kubernetes.network(%s)", text)
+    found = rows(session, "SELECT kubernetes.cidr_of(%s)", text)
     assert found == [(ip_network(network) if network else None,)]
