@@ -129,6 +129,9 @@ class Metrics:
             "Time that a reconcile took, from first page to report.",
             _LONG_SECONDS,
         )
+        self._lacking = self._gauge(
+            "selection_problems", "Entries and exclusions that the cluster cannot follow.", ("cluster",)
+        )
         self._warnings = self._counter(
             "api_warnings_total", "Warning headers that the API server sent.", ("cluster",)
         )
@@ -213,6 +216,15 @@ class Metrics:
 
     def api_warning(self, cluster: str) -> None:
         self._warnings.labels(cluster).inc()
+
+    def lacking(self, cluster: str, problems: int) -> None:
+        """What the configuration asks for and the cluster does not give; 0 where it gives all."""
+        self._lacking.labels(cluster).set(problems)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Drops the series of a cluster that is mirrored no more; those of its streams go with them."""
+        for metric in (self._lacking, self._warnings):
+            metric.remove_by_labels({"cluster": cluster})
 
     def heartbeat(self, timestamp: float) -> None:
         """Seconds since the epoch, UTC."""

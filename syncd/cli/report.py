@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from syncd.core.freshness import Sign, Verdict, verdict
+from syncd.core.selection import NOT_ALL
 
 if TYPE_CHECKING:
     from syncd.app.reconciling import Run
@@ -68,7 +69,8 @@ def print_status(status: Status, max_lag: timedelta) -> None:
         )
     for cluster in status.clusters:
         if cluster.last_error:
-            out.print(f"{cluster.name}: out of reach: {cluster.last_error}", highlight=False)
+            away = "" if cluster.last_error.startswith(NOT_ALL) else "out of reach: "
+            out.print(f"{cluster.name}: {away}{cluster.last_error}", highlight=False)
     table = Table(
         "stream", "verdict", "objects", "version", "lag", "verified", "error", box=None, pad_edge=False
     )

@@ -41,6 +41,9 @@ FAMILY = {name: family for family in ONE_STORAGE for name in family}
 POLL_SECONDS = 300.0
 """Between two lists of a resource that cannot be watched."""
 
+NOT_ALL = "not all that is configured is mirrored: "
+"""What begins a cluster's `last_error` of a cluster that answers, and serves less than is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -80,6 +83,7 @@ class ProblemKind(StrEnum):
     UNLISTABLE = "unlistable"  # served, without list
     CLUSTER_SCOPED = "cluster_scoped"  # namespaces were asked of a resource that has none
     UNUSED = "unused"  # an exclusion that excludes nothing
+    CONTESTED = "contested"  # two entries of equal rank mean the same objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +112,37 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Streams in the order of the entries, then of discovery."""
+    """Streams in the order of the entries, then of discovery.
+
+    Attributes:
+        contested: what two entries of equal rank mean, and the streams that either asks for; none of them
+            is among `streams`.
+    """
 
     streams: list[Chosen]
     problems: list[Problem]
+    contested: dict[Identity, list[Chosen]] = field(default_factory=dict)
 
 
 def select(
-    cluster: str, entries: Sequence[Selection], exclude: Sequence[str], discovery: Discovery
+    cluster: str,
+    entries: Sequence[Selection],
+    exclude: Sequence[str],
+    discovery: Discovery,
+    *,
+    strict: bool = True,
 ) -> Selected:
     """The streams of one cluster.
 
     A resource that is named goes by its named entries alone, then by `*.group` or a category, then by
     `*`: a wildcard yields to what is more particular. An exclusion wins over everything.
 
+    Args:
+        strict: False where a type that came later may have brought a contest, which is a problem then.
+
     Raises:
-        ConfigError: two entries of equal rank mean one resource in intersecting namespaces, whatever
-            their selectors (mirror.md §8). Names both.
+        ConfigError: strict, and two entries of equal rank mean one resource in intersecting namespaces,
+            whatever their selectors (mirror.md §8). Names both.
     """
     served = Served(discovery)
     barred = exclusions(exclude, served)
@@ -134,7 +152,11 @@ def select(
         if not (served.meant_by(name).resources or served.unsure(name))
     ]
     found = [(entry, served.meant_by(entry.name)) for entry in entries]
-    claims = _claims(found, barred)
+    claims, contests = _claims(found, barred)
+    if strict and contests:
+        raise ConfigError(next(iter(contests.values())).message)
+    problems += contests.values()
+    contested: dict[Identity, list[Chosen]] = {key: [] for key in contests}
     _one_door(claims, served)
     chosen: list[Chosen] = []
     for entry, meaning in found:
@@ -145,10 +167,11 @@ def select(
                 continue
             problem = _unusable(entry, resource)
             if problem is None:
-                chosen.extend(_streams(cluster, entry, meaning, resource))
+                among = contested.get(identity(resource), chosen)
+                among.extend(_streams(cluster, entry, meaning, resource))
             elif meaning.rank is Rank.NAME:
                 problems.append(problem)
-    return Selected(chosen, problems)
+    return Selected(chosen, problems, contested)
 
 
 def intersect(left: Sequence[str], right: Sequence[str]) -> bool:
@@ -192,9 +215,12 @@ def exclusions(names: Iterable[str], served: Served) -> dict[Identity, Exclusion
 
 def _claims(
     found: Sequence[tuple[Selection, Meaning]], barred: dict[Identity, Exclusion]
-) -> dict[Identity, list[_Claim]]:
-    """Which entries each resource goes by, those of the lowest rank that name it."""
+) -> tuple[dict[Identity, list[_Claim]], dict[Identity, Problem]]:
+    """Which entries each resource goes by, those of the lowest rank that name it; and what is wrong with
+    those that more than one entry would have.
+    """
     claims: dict[Identity, list[_Claim]] = {}
+    contests: dict[Identity, Problem] = {}
     for entry, meaning in sorted(found, key=lambda pair: pair[1].rank):
         for resource in meaning.resources:
             key = identity(resource)
@@ -205,9 +231,10 @@ def _claims(
                 continue
             for other in others:
                 if intersect(entry.namespaces, other.entry.namespaces):
-                    raise ConfigError(_doubled(resource, other.entry, entry))
+                    message = _doubled(resource, other.entry, entry)
+                    contests.setdefault(key, Problem(ProblemKind.CONTESTED, entry.name, message))
             others.append(_Claim(entry, meaning))
-    return claims
+    return claims, contests
 
 
 def _one_door(claims: dict[Identity, list[_Claim]], served: Served) -> None:

@@ -4,15 +4,15 @@ streams with their settings out. Pure but for the objects it makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from syncd.core.document import Transform
 from syncd.core.history import UNRECORDED, History, default_history
 from syncd.core.ports import Discovery
 from syncd.core.resource import Resource, Stream
-from syncd.core.selection import Chosen, Problem, Selection, select
+from syncd.core.selection import Chosen, Problem, Selection, intersect, select
 from syncd.sync.environment import Settings
 
 SERVED_BY_APISERVER = frozenset(
@@ -74,10 +74,16 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The streams to run, by identity, and what the entries could not be given."""
+    """The streams to run, by identity, and what the entries could not be given.
+
+    Attributes:
+        contested: types, as (group, plural), that more than one entry would have. What there is of them
+            goes on, and nothing begins.
+    """
 
     streams: dict[Identity, tuple[Stream, Settings]]
     problems: tuple[Problem, ...]
+    contested: frozenset[tuple[str, str]] = frozenset()
 
 
 def plan(
@@ -86,21 +92,41 @@ def plan(
     discovery: Discovery,
     world: World,
     knobs: Knobs,
+    known: Collection[Identity] | None = None,
 ) -> Plan:
     """The plan of one cluster.
 
     Args:
         chosen_from: (entries, exclusions).
+        known: the streams that there are already: a type that came since must not end them. None: entries
+            that mean the same rows are an error.
 
     Raises:
-        ConfigError: two entries mean the same rows.
+        ConfigError: two entries mean the same rows, and nothing is known.
     """
     entries, exclude = chosen_from
-    selected = select(cluster, entries, exclude, discovery)
-    streams = {
-        chosen.stream.identity: (chosen.stream, settings(chosen, world, knobs)) for chosen in selected.streams
-    }
-    return Plan(streams, tuple(selected.problems))
+    selected = select(cluster, entries, exclude, discovery, strict=known is None)
+    streams = selected.streams + [
+        chosen for claimants in selected.contested.values() for chosen in _kept(claimants, known or ())
+    ]
+    return Plan(
+        {chosen.stream.identity: (chosen.stream, settings(chosen, world, knobs)) for chosen in streams},
+        tuple(selected.problems),
+        frozenset(selected.contested),
+    )
+
+
+def _kept(claimants: Sequence[Chosen], known: Collection[Identity]) -> Iterator[Chosen]:
+    """Of the streams that several entries ask for those that are there already, as the first entry that asks
+    for it has it; values of Secrets are stored where all of them say so.
+    """
+    redact = any(chosen.entry.redact for chosen in claimants)
+    kept: list[str] = []
+    for chosen in claimants:
+        namespaces = [chosen.stream.namespace] if chosen.stream.namespace else []
+        if chosen.stream.identity in known and not (kept and intersect(namespaces, [*filter(None, kept)])):
+            kept.append(chosen.stream.namespace)
+            yield replace(chosen, entry=replace(chosen.entry, redact=redact))
 
 
 def settings(chosen: Chosen, world: World, knobs: Knobs) -> Settings:

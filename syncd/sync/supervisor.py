@@ -15,7 +15,7 @@ from syncd.core.errors import ConfigError, FenceLost, StoreUnavailable, SyncdErr
 from syncd.core.ports import Clock, ClusterApi, ClusterSeen, Discovery, KnownStream, Mirror
 from syncd.core.recovery import Timing
 from syncd.core.resource import Cause, State, Stream
-from syncd.core.selection import Selection
+from syncd.core.selection import NOT_ALL, ProblemKind, Selection, select
 from syncd.metrics import Metrics
 from syncd.sync.definitions import Definitions
 from syncd.sync.environment import Environment, Log
@@ -58,8 +58,8 @@ class Supervisor:
     """One cluster's reflectors.
 
     Args:
-        patient: entries that contradict each other are told and tried again, where they would end `run`: a
-            configuration that was reloaded must not end what ran under the one before.
+        patient: entries that contradict each other are told, where they would end `run`: a configuration that
+            was reloaded must not end what ran under the one before.
 
     Attributes:
         settings: as last configured; what runs follows soon after.
@@ -90,6 +90,7 @@ class Supervisor:
         self._eager_until = float("-inf")
         self._planned_with: tuple[Discovery, World] | None = None
         self._applied: tuple[Discovery, World, ClusterSettings] | None = None
+        self._said: str | None = ""  # of the cluster in the database; None: not known
         self._kept = False  # something unwanted is there still, for it may come back
         seen = ClusterSeen(settings.name, "", api.server, "", settings.labels)
         self._identity = Identity(api, mirror, shared.log, seen)
@@ -122,13 +123,19 @@ class Supervisor:
         return self._streams.reflectors
 
     def check(self, settings: ClusterSettings) -> None:
-        """Raises ConfigError where these entries contradict each other in what the cluster served last;
-        nothing is known of a cluster that has not answered yet.
+        """Raises ConfigError where these entries contradict each other in what the cluster served last, and
+        those in force do not; nothing is known of a cluster that has not answered yet.
         """
-        if self._planned_with is not None:
-            plan(
-                settings.name, (settings.entries, settings.exclude), *self._planned_with, knobs=settings.knobs
-            )
+        if self._planned_with is None:
+            return
+        discovery, _ = self._planned_with
+        before = self.settings
+        standing = select(before.name, before.entries, before.exclude, discovery, strict=False).contested
+        wanted = select(settings.name, settings.entries, settings.exclude, discovery, strict=False)
+        messages = [problem.message for problem in wanted.problems if problem.kind is ProblemKind.CONTESTED]
+        for contested, message in zip(wanted.contested, messages, strict=True):
+            if contested not in standing:
+                raise ConfigError(message)
 
     def reconfigure(self, settings: ClusterSettings) -> None:
         """From now on this is what is configured, of the same cluster. Streams that it does not touch run on
@@ -140,6 +147,7 @@ class Supervisor:
         self._patient = True
         self.settings = settings
         self._identity.labels = settings.labels
+        self._said = None  # other labels are a new row
         self._reconfigured.set()
         self._changed.set()
 
@@ -147,7 +155,8 @@ class Supervisor:
         """Until cancelled.
 
         Raises:
-            ConfigError: two entries mean the same rows; only before the first plan, and not if patient.
+            ConfigError: two entries mean the same rows; only for a cluster of which nothing is mirrored yet,
+                and not if patient.
         """
         watching = asyncio.create_task(self._definitions.run(self._shared.random))
         try:
@@ -212,12 +221,14 @@ class Supervisor:
 
     async def _say(self, error: str) -> None:
         """Keeps what `syncd status` says of the cluster true; streams that run say theirs by themselves."""
-        before, self.error = self.error, error
-        if before == error:
+        self.error = error
+        said = error or (NOT_ALL + "; ".join(self.problems) if self.problems else "")
+        if said == self._said:
             return
+        self._said = said
         try:
             state = State.BACKOFF if error and not self.running else None
-            await self._mirror.mark_cluster(self.settings.name, state, error)
+            await self._mirror.mark_cluster(self.settings.name, state, said)
         except SyncdError as problem:
             self._shared.log.warning("cannot say so in the database", error=str(problem))
 
@@ -260,9 +271,18 @@ class Supervisor:
         changed = self._applied != (discovery, world, settings)
         if not changed and not self._unsettled():
             return
-        wanted = plan(settings.name, (settings.entries, settings.exclude), discovery, world, settings.knobs)
-        self._tell(wanted)
         known = {stream.identity: stream for stream in await self._mirror.streams(settings.name)}
+        there = {*known, *self.running}
+        lenient = self._patient or self.planned.is_set() or there
+        wanted = plan(
+            settings.name,
+            (settings.entries, settings.exclude),
+            discovery,
+            world,
+            settings.knobs,
+            there if lenient else None,
+        )
+        self._tell(wanted)
         self._applied = None  # what fails in between is done again
         self._kept = await self._drop(wanted, known, discovery)
         if changed:
@@ -280,6 +300,7 @@ class Supervisor:
             if message not in self.problems:
                 self._shared.log.warning("selection", cluster=self.settings.name, problem=message)
         self.problems = problems
+        self._shared.metrics.lacking(self.settings.name, len(problems))
 
     async def _drop(
         self, wanted: Plan, known: Mapping[StreamIdentity, KnownStream], discovery: Discovery
@@ -294,18 +315,25 @@ class Supervisor:
             if identity in wanted.streams:
                 continue
             type_ = (identity[1], identity[2])
-            if type_ in served:
+            if type_ in wanted.contested:
+                await self._leave(identity, known, "two entries mean it; its rows are kept")
+            elif type_ in served:
                 deselected.append(identity)
             elif await type_removed(self._api, type_, discovery):
                 await self._retire(await self._halt([identity], known), Cause.TYPE_REMOVED)
             else:
                 kept = True
-                if identity not in self.running and known[identity].state is not State.PARKED:
-                    name = ".".join(filter(None, reversed(type_)))
-                    reason = f"{name} is not served at present; its rows are kept"
-                    await self._mirror.mark_stream(known[identity].stream_id, State.PARKED, reason)
+                name = ".".join(filter(None, reversed(type_)))
+                await self._leave(identity, known, f"{name} is not served at present; its rows are kept")
         await self._deselect(deselected, wanted, known)
         return kept
+
+    async def _leave(
+        self, identity: StreamIdentity, known: Mapping[StreamIdentity, KnownStream], reason: str
+    ) -> None:
+        """Leaves a stream as it is; one that does not run says why."""
+        if identity not in self.running and known[identity].state is not State.PARKED:
+            await self._mirror.mark_stream(known[identity].stream_id, State.PARKED, reason)
 
     async def _deselect(
         self,

@@ -377,7 +377,9 @@ async def test_a_cluster_that_answers_later_may_contradict_the_entries_and_ends_
         it.origin.hangup.set()
         await until(lambda: it.reloads() == {"applied": 1}, "it is not known to be wrong")
         write_kubeconfig(Path(away["kubeconfig"]), world.url, token="d")
-        await until(lambda: any("both select" in one.error for one in it.daemon.supervisors), "it is told")
+        await until(
+            lambda: any("both select" in "".join(one.problems) for one in it.daemon.supervisors), "it is told"
+        )
         assert it.daemon.failure is None
         away["resources"] = ["pods"]
         assert await it.change("pods", clusters=[cluster(world), away]) == {("d", "pods", "")}

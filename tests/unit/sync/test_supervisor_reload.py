@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from syncd.core.errors import ConfigError, StoreUnavailable
-from syncd.core.resource import Cause, State, Stream
+from syncd.core.resource import Cause, Resource, State, Stream
 from syncd.core.selection import Selection
 from syncd.sync.plan import Knobs, Plan
 from syncd.sync.reconcile import Order, Reconcile
 from syncd.sync.reflector import Reflector
 from syncd.sync.streams import Running, Streams
 from syncd.sync.supervisor import ClusterSettings
+from tests.fakes.api import FakeApi
 from tests.fakes.bench import Bench
-from tests.fakes.site import Site
+from tests.fakes.site import WIDGET_NAME, Site
 
 NOTE_DELETIONS = (
     "CREATE TABLE gone (name text)",
@@ -41,6 +43,11 @@ def requests(site: Site, name: str) -> tuple[int, int]:
     """(lists, watches) of a resource so far."""
     part = site.cluster.parts[name]
     return len(part.lists), len(part.watches)
+
+
+def snapshots(site: Site, name: str) -> int:
+    """Lists of a resource so far that were no probe."""
+    return sum(not request.field_selector for request in site.cluster.parts[name].lists)
 
 
 async def change(site: Site, settings: ClusterSettings) -> None:
@@ -245,19 +252,82 @@ async def test_entries_that_contradict_each_other_are_refused_before(site: Site)
     site.supervisor.check(configured("pods", "secrets", "gizmos"))
 
 
+CONTRADICTING = configured("pods", Selection("Pod", label_selector="a=b"), "secrets")
+
+
 async def test_entries_that_contradict_each_other_end_nothing(site: Site) -> None:
-    """A type that comes later may bring the contradiction."""
     await live(site, "pods")
     before = requests(site, "pods")
-    site.supervisor.reconfigure(configured("pods", Selection("Pod", label_selector="a=b")))
-    await site.until(lambda: "both select" in site.supervisor.error)
-    assert site.streams() == {"pods": "live"}
-    site.bench.clock.hold = True  # what is set right is not kept waiting
-    site.supervisor.reconfigure(configured("pods", "secrets"))
-    await site.until(lambda: site.supervisor.error == "")
-    site.bench.clock.hold = False
-    await site.until(lambda: ("secrets", "a") in site.rows())
+    await change(site, CONTRADICTING)
+    assert [problem for problem in site.supervisor.problems if "both select pods" in problem]
+    assert site.supervisor.error == ""
+    assert site.streams() == {"pods": "live", "secrets": "live"}, "what is not contested is followed"
+    await site.until(lambda: any("both select pods" in said for said in last_error(site)))
+    assert b'syncd_selection_problems{cluster="prod"} 1.0' in site.bench.metrics.render()[0]
+    await change(site, configured("pods", "secrets"))
+    await site.until(lambda: last_error(site) == [""])
+    assert b'syncd_selection_problems{cluster="prod"} 0.0' in site.bench.metrics.render()[0]
     assert requests(site, "pods") == before
+
+
+def last_error(site: Site) -> list[str]:
+    """What the database says of the cluster as a whole."""
+    return [said for (said,) in site.bench.look("SELECT last_error FROM syncd_clusters")]
+
+
+async def test_a_standing_contradiction_keeps_nobody_from_other_changes(site: Site) -> None:
+    await live(site, "pods")
+    await change(site, CONTRADICTING)
+    more = configured("pods", Selection("Pod", label_selector="a=b"), "secrets", "widgets", labels={"a": "b"})
+    site.supervisor.check(more)
+    with pytest.raises(ConfigError, match="both select secrets"):
+        site.supervisor.check(configured(*CONTRADICTING.entries, "secret"))
+    await change(site, more)
+    assert ("widgets", "a") in site.rows()
+    await site.until(lambda: any("both select pods" in said for said in last_error(site)))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_new_type_that_two_entries_mean_ends_nothing(site: Site, restarted: bool) -> None:
+    gizmos = Resource("example.com", "v1", "gizmos", "Gizmo", True, categories=("all",))
+    entries = ["pods", "all", "*.example.com"]
+    await live(site, *entries)
+    before = snapshots(site, "pods"), snapshots(site, WIDGET_NAME)
+    if restarted:
+        await site.stop()
+    site.cluster.parts["gizmos.example.com"] = FakeApi(gizmos)
+    site.cluster.parts["gizmos.example.com"].put("a")
+    site.cluster.definitions.put("gizmos.example.com")
+    if restarted:
+        await site.restart(*entries)
+    await site.until(lambda: "both select gizmos.example.com" in "".join(site.supervisor.problems))
+    await settled(site)
+    assert site.supervisor.error == ""
+    assert set(site.streams()) == {"pods", "widgets"}, "and the new one is nobody's"
+    assert before == (snapshots(site, "pods"), snapshots(site, WIDGET_NAME))
+    assert site.causes() == set()
+    site.cluster.parts["widgets.example.com"].put("later")
+    await site.until(lambda: ("widgets", "later") in site.rows())
+    await change(site, configured(*entries[:2]))
+    assert set(site.streams()) == {"pods", "gizmos"}
+
+
+async def test_a_type_that_two_entries_come_to_mean_goes_on_as_it_was(site: Site) -> None:
+    entries = ["pods", "all", "*.example.com"]
+    await live(site, *entries)
+    before = snapshots(site, WIDGET_NAME)
+    widgets = site.cluster.parts["widgets.example.com"]
+    widgets.resource = replace(widgets.resource, categories=("all",))
+    await site.until(lambda: "both select widgets.example.com" in "".join(site.supervisor.problems))
+    widgets.put("later")
+    await site.until(lambda: ("widgets", "later") in site.rows())
+    assert snapshots(site, WIDGET_NAME) == before
+    assert site.causes() == set()
+    await site.restart(*entries)
+    await site.until(site.supervisor.planned.is_set)
+    await settled(site)
+    assert site.streams() == {"pods": "live", "widgets": "live"}
+    assert site.causes() == set()
 
 
 @pytest.mark.parametrize("served_anew", [True, False])
