@@ -147,7 +147,7 @@ async def _documents(connection: AsyncConnection) -> list[dict[str, Any]]:
 
 
 async def _dropped(raw: Any, name: str) -> bool:
-    """Whether a view could go: nothing is built on it, nobody was granted it, nobody reads it just now."""
+    """Whether a view could go: nothing is built on it, and nobody was granted it."""
     quoted = name.replace('"', '""')
     cursor = await raw.execute(
         "SELECT relacl IS NULL FROM pg_class WHERE oid = to_regclass(%s)", (f'{SCHEMA}."{quoted}"',)
@@ -158,6 +158,6 @@ async def _dropped(raw: Any, name: str) -> bool:
     try:
         async with raw.transaction():
             await raw.execute(f'DROP VIEW {SCHEMA}."{quoted}"')
-    except (psycopg.errors.DependentObjectsStillExist, psycopg.errors.LockNotAvailable):
+    except psycopg.errors.DependentObjectsStillExist:
         return False
     return True

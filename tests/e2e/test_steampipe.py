@@ -1,4 +1,4 @@
-"""`views: {steampipe: true}` by the product's own commands: one sync, a daemon, custom types that come and go."""
+"""`views: {steampipe: true}` by the product's own commands, and custom types that come and go."""
 
 from __future__ import annotations
 
