@@ -95,8 +95,15 @@ def as_json(change: ChangeRecord) -> str:
     return json.dumps(values, default=_text, ensure_ascii=False)
 
 
-def _line(change: ChangeRecord) -> str:
+def heading(change: ChangeRecord) -> str:
+    """When, what and of which object."""
     name = f"{change.namespace}/{change.name}" if change.namespace else change.name
+    moment = change.committed_at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    source = "" if change.source == "watch" else f"  ({change.source})"
+    return f"{moment}  {change.change_type:<7}  {change.cluster}  {change.kind} {name}{source}"
+
+
+def _line(change: ChangeRecord) -> str:
     said = ""
     if change.changed_paths:
         more = len(change.changed_paths) - _PATHS
@@ -105,11 +112,7 @@ def _line(change: ChangeRecord) -> str:
         said = change.cause or ""
     elif change.initial:
         said = "initial"
-    moment = change.committed_at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    source = "" if change.source == "watch" else f" ({change.source})"
-    return (
-        f"{moment}  {change.change_type:<7}  {change.cluster}  {change.kind} {name}  {said}{source}".rstrip()
-    )
+    return f"{heading(change)}  {said}".rstrip()
 
 
 def _tell_gap(start: Start, cursor: str, output: Output) -> None:

@@ -7,12 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
 from syncd.core.relation import Relations
-from syncd.store import feed, inspection, migrate, renumbering, request, retention, steampipe, views
+from syncd.store import feed, inspection, migrate, past, renumbering, request, retention, steampipe, views
 from syncd.store.engine import Engine
 from syncd.store.feed import Page, Position, Purged, Waiting, Wanted
 from syncd.store.inspection import Inspection
 from syncd.store.lease import LAPSE, Holder, Lease, database_now
 from syncd.store.merge import BulkWriter
+from syncd.store.past import Named, Step
 from syncd.store.postgresql import PostgresqlWriter
 from syncd.store.request import Reply
 from syncd.store.retention import Kept
@@ -92,6 +93,11 @@ class Database:
         async with self.engine.reading() as connection:
             return await feed.read(connection, after, wanted, limit=limit)
 
+    async def steps(self, named: Named, since: datetime) -> list[Step]:
+        """The changes of one object, or of all so named, each with the version before it."""
+        async with self.engine.reading() as connection:
+            return await past.steps(connection, named, since)
+
     async def newest_change(self) -> Position:
         """Of the last change that can be read."""
         async with self.engine.reading() as connection:
@@ -139,7 +145,7 @@ class Database:
         """Brings the views to what is wanted; see `views.apply`."""
         return await views.apply(self.engine, wanted, rebuild=rebuild)
 
-    async def show_steampipe(self, render: steampipe.Render) -> list[str]:
+    async def show_steampipe(self, render: steampipe.Render) -> steampipe.Shown:
         """PostgreSQL: brings the schema of Steampipe's names to what `render` says; see `steampipe.apply`."""
         return await steampipe.apply(self.engine, render)
 

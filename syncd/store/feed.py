@@ -117,7 +117,7 @@ async def read(
     if newest <= after:
         return Page((), after, False, settling)
     query = (
-        sa.select(*_COLUMNS, _TRANSACTION)
+        sa.select(*columns())
         .where(_place(connection, ">", "after"), _place(connection, "<=", "upto"), *_wanted(wanted))
         .order_by(*([] if sqlite else [changes.c.transaction_id]), changes.c.sequence)
         .limit(limit)
@@ -219,6 +219,11 @@ async def _notified(raw: psycopg.AsyncConnection[Any], schema: str, seconds: flo
 
 def transaction(table: sa.Table) -> sa.ColumnElement[int]:
     return sa.cast(sa.cast(table.c.transaction_id, sa.Text), sa.BigInteger)
+
+
+def columns() -> list[Any]:
+    """Of syncd_changes, as ChangeRecord names them."""
+    return [*_COLUMNS, _TRANSACTION]
 
 
 _COLUMNS = [changes.c[field.name] for field in fields(ChangeRecord) if field.name != "transaction_id"]
