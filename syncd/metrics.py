@@ -133,7 +133,9 @@ class Metrics:
             "selection_problems", "Entries and exclusions that the cluster cannot follow.", ("cluster",)
         )
         self._warnings = self._counter(
-            "api_warnings_total", "Warning headers that the API server sent.", ("cluster",)
+            "api_warnings_total",
+            "Warnings of the API server, each text once, and of credentials that could not be renewed.",
+            ("cluster",),
         )
 
     def _declare_process(self) -> None:

@@ -10,10 +10,11 @@ from syncd.config import Cluster, Config
 from syncd.kube.client import KubeClient
 from syncd.kube.kubeconfig import load_connection
 from syncd.logs import get
+from syncd.metrics import Metrics
 
 
-def client(config: Config, cluster: Cluster) -> KubeClient:
-    """The client, not yet opened.
+def client(config: Config, cluster: Cluster, metrics: Metrics | None = None) -> KubeClient:
+    """The client, not yet opened. What it is warned of is logged, and counted where there are metrics.
 
     Raises:
         ConfigError: the kubeconfig cannot be used, or its log-in runs what is not allowed.
@@ -26,8 +27,14 @@ def client(config: Config, cluster: Cluster) -> KubeClient:
         exec_allowed=config.commands(cluster),
     )
     log = get("kube").bind(cluster=cluster.name)
+
+    def warned(text: str) -> None:
+        log.warning("warned", text=text)
+        if metrics is not None:
+            metrics.api_warning(cluster.name)
+
     return KubeClient(
         connection,
         user_agent=f"syncd/{__version__}",
-        on_warning=lambda text: log.warning("the API server warns", text=text),
+        on_warning=warned,
     )

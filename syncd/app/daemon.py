@@ -27,7 +27,6 @@ from syncd.logs import get
 from syncd.metrics import Metrics
 from syncd.store.database import Database
 from syncd.store.lease import Lease
-from syncd.store.store import MirrorStore
 from syncd.sync.plan import Knobs
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
@@ -66,13 +65,13 @@ class Daemon:
     """
 
     def __init__(
-        self, config: Config, database: Database, lease: Lease, mirror: MirrorStore, timing: Timing
+        self, config: Config, database: Database, lease: Lease, timing: Timing, metrics: Metrics
     ) -> None:
         self.config = config
-        self.metrics = Metrics()
+        self.metrics = metrics
         self.timing = timing
         self.clock = DatabaseClock(lease.now)
-        self.mirror = mirror
+        self.mirror = database.store(lease)
         self.database = database
         self.lease = lease
         self.standing = Standing()
@@ -221,8 +220,9 @@ async def running(
     """
     timing = timing or scaled_timing()
     async with AsyncExitStack() as stack:
+        metrics = Metrics()
         clients = {
-            cluster.name: await stack.enter_async_context(client(config, cluster))
+            cluster.name: await stack.enter_async_context(client(config, cluster, metrics))
             for cluster in config.clusters
         }
         database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
@@ -236,7 +236,7 @@ async def running(
         stack.push_async_callback(lease.release)
         if await database.reorder_changes(lease):
             get("app").warning("changes came from another server: numbered anew, in their order")
-        daemon = Daemon(config, database, lease, database.store(lease), timing)
+        daemon = Daemon(config, database, lease, timing, metrics)
         if migrate:
             await stack.enter_async_context(shown(database))
             names = steampipe_names(database, lambda: daemon.config.views.steampipe, every=timing.heartbeat)

@@ -184,7 +184,7 @@ class Reloading:
     async def _open(self, new: Config, opened: dict[str, KubeClient]) -> None:
         """A client for each cluster that is new or reached in another way."""
         for cluster in new.clusters:
-            fresh = client(new, cluster)
+            fresh = client(new, cluster, self._daemon.metrics)
             if fresh.connection != self._daemon.connection(cluster.name):
                 opened[cluster.name] = fresh
                 await fresh.__aenter__()

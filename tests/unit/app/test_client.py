@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from syncd.app.client import client
+from syncd.metrics import Metrics
 from tests.fakes.front import Cluster
 
 PLUGIN = """#!{python}
@@ -49,6 +51,15 @@ async def test_a_log_in_that_is_allowed_is_run(tmp_path: Path, plugin: Path, all
             cluster.configure(exec_allowed=[each.format(plugin=plugin) for each in allowed])
         output = await cluster.run("resources")
     assert output.code == 0, output.err
+
+
+async def test_what_a_client_is_warned_of_is_counted_once_a_text(tmp_path: Path) -> None:
+    metrics = Metrics()
+    async with Cluster(tmp_path) as cluster:
+        made = client(cluster.config, cluster.config.clusters[0], metrics)
+        for text in ("v1 ComponentStatus is deprecated in v1.19+", "something else") * 2:
+            made._warn(text)
+    assert b'syncd_api_warnings_total{cluster="c"} 2.0' in metrics.render()[0]
 
 
 @pytest.mark.parametrize("command", ["check", "resources", "rbac"])
