@@ -271,6 +271,14 @@ class Site(World):
         async with self.running(*resources, **{"timing": self.timing, **more}) as daemon:
             yield daemon
 
+    async def watch_writes(self) -> None:
+        """As the table's. Not in the loop's own thread: what it waits for may be a commit of this process."""
+        await asyncio.to_thread(self.table.watch_writes)
+
+    async def write(self, *statements: str) -> None:
+        """Changes made behind syncd's back, in one transaction, while it runs."""
+        await asyncio.to_thread(self.table.write, *statements)
+
     def checkpoint(self, resource: Resource) -> str | None:
         """The version that a resource's only stream has committed."""
         query = "SELECT resource_version FROM syncd_streams WHERE api_group = ? AND resource = ?"

@@ -121,7 +121,7 @@ async def test_32_another_cluster_behind_the_address(site: Site) -> None:
     async with site.mirror(entry):
         await site.mirrored(CONFIGMAPS, namespace)
     epoch, version = site.epoch(), site.checkpoint(CONFIGMAPS)
-    site.table.write("UPDATE syncd_clusters SET uid = 'another'")  # as if it had been another until now
+    await site.write("UPDATE syncd_clusters SET uid = 'another'")  # as if it had been another until now
     await site.cluster.delete(CONFIGMAPS, keys[0])
     site.asked.clear()
     async with site.mirror(entry):
@@ -198,8 +198,8 @@ async def test_63_a_version_of_the_future(site: Site) -> None:
         await site.mirrored(CONFIGMAPS, namespace)
     epoch = site.epoch()
     future = "9" * 18
-    site.table.write(f"UPDATE syncd_streams SET resource_version = '{future}' WHERE resource = 'configmaps'")
-    site.table.write(
+    await site.write(f"UPDATE syncd_streams SET resource_version = '{future}' WHERE resource = 'configmaps'")
+    await site.write(
         f"UPDATE syncd_objects SET resource_version = '{future}', resource_version_number = {future}"
     )
     await site.cluster.patch(CONFIGMAPS, keys[0], changed(CONFIGMAPS, "since"))

@@ -52,7 +52,7 @@ async def test_15_bare_bookmarks(site: Site) -> None:
     site.wire.line = line
     async with site.mirror("configmaps"):
         await site.level(SIMULATED)
-        site.table.watch_writes()
+        await site.watch_writes()
         for _ in range(4):
             before = len(told)
             site.simulator.create("", "secrets", {"metadata": {"name": f"other-{before}"}})
@@ -161,7 +161,7 @@ async def test_26_events_twice(site: Site) -> None:
     site.wire.line = lambda line: line * 2
     async with site.mirror("configmaps"):
         await site.level(SIMULATED)
-        site.table.watch_writes()
+        await site.watch_writes()
         change(site, "one")
         await site.level(SIMULATED)
         site.simulator.faults.cut_watches("configmaps")
@@ -197,8 +197,8 @@ async def test_27_older_states(site: Site) -> None:
             await site.cluster.delete(CONFIGMAPS, key)
         await site.mirrored(CONFIGMAPS, namespace)
         await site.until(lambda: site.table.tombstones("configmaps").keys() == set(keys[:2]), "tombstones")
-    site.table.write(f"UPDATE syncd_streams SET resource_version = '{before}' WHERE resource = 'configmaps'")
-    site.table.watch_writes()
+    await site.write(f"UPDATE syncd_streams SET resource_version = '{before}' WHERE resource = 'configmaps'")
+    await site.watch_writes()
     async with site.mirror(entry):
         await site.cluster.create(CONFIGMAPS, namespace, made(CONFIGMAPS, "after"))
         await site.mirrored(CONFIGMAPS, namespace)

@@ -202,7 +202,7 @@ async def test_49_a_webhook_is_down(site: Site) -> None:
     faults = site.simulator.faults
     async with site.mirror("configmaps") as daemon:
         await site.level(SIMULATED)
-        site.table.watch_writes()
+        await site.watch_writes()
         faults.answer(500, resource="configmaps", times=None, message="conversion webhook failed")
         faults.fail_watches(500, "configmaps")
         said = "SELECT state, last_error FROM syncd_streams WHERE resource = 'configmaps'"

@@ -58,7 +58,7 @@ async def test_60_paused_past_its_lease(site: Site) -> None:
         await second.ready(deadline=site.deadline)
     await site.mirrored(CONFIGMAPS, namespace)
     await asyncio.sleep(0.3)
-    site.table.watch_writes()
+    await site.watch_writes()
     holders = site.table.ask("SELECT stream_id, holder FROM syncd_streams ORDER BY 1")
     first.send(signal.SIGCONT)
     assert await first.wait() == 1, first.text[-2000:]

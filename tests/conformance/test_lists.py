@@ -138,8 +138,8 @@ async def test_59_one_namespace_s_list(site: Site) -> None:
         await site.mirrored(CONFIGMAPS, *spaces)
     gone = f"{spaces[1]}/c-0005"
     await site.cluster.delete(CONFIGMAPS, gone)
-    site.table.write(f"UPDATE syncd_streams SET resource_version = NULL WHERE namespace = '{spaces[1]}'")
-    site.table.watch_writes()
+    await site.write(f"UPDATE syncd_streams SET resource_version = NULL WHERE namespace = '{spaces[1]}'")
+    await site.watch_writes()
     async with site.mirror(entry):
         await site.mirrored(CONFIGMAPS, *spaces)
     assert {key for _, key, _ in site.table.writes()} == {gone}
@@ -157,7 +157,7 @@ async def test_62_a_list_that_would_delete_most(site: Site) -> None:
         await site.mirrored(CONFIGMAPS, namespace)
     for key in keys[:80]:
         await site.cluster.delete(CONFIGMAPS, key)
-    site.table.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'configmaps'")
+    await site.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'configmaps'")
     site.asked.clear()
     async with site.mirror(entry):
         await site.mirrored(CONFIGMAPS, namespace)
@@ -194,8 +194,8 @@ async def test_69_a_list_of_what_is_known(site: Site) -> None:
     entry = within(CONFIGMAPS, namespace, page_size=7)
     async with site.mirror(entry):
         await site.mirrored(CONFIGMAPS, namespace)
-    site.table.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'configmaps'")
-    site.table.watch_writes()
+    await site.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'configmaps'")
+    await site.watch_writes()
     site.asked.clear()
     async with site.mirror(entry):
         assert len(site.asked.lists(CONFIGMAPS)) >= 5
@@ -222,7 +222,7 @@ async def test_70_keys_that_sort_oddly(site: Site) -> None:
     for key in gone:
         await site.cluster.delete(gadgets, key)
     for size in (1, 2, 3, 5):
-        site.table.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'gadgets'")
+        await site.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'gadgets'")
         await site.cluster.patch(gadgets, keys[1], changed(gadgets, f"{size}"))
         async with site.mirror({**entry, "page_size": size}):
             await site.mirrored(gadgets)

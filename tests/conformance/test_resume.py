@@ -65,7 +65,7 @@ async def test_02_restart_with_nothing_changed(site: Site) -> None:
     async with site.mirror(*entries):
         await site.mirrored(CONFIGMAPS, namespace)
         await site.mirrored(gadgets)
-    site.table.watch_writes()
+    await site.watch_writes()
     versions = [site.checkpoint(resource) for resource in (CONFIGMAPS, gadgets)]
     site.asked.clear()
     async with site.mirror(*entries):
@@ -88,7 +88,7 @@ async def test_03_changes_while_it_was_down(site: Site) -> None:
     entry = within(CONFIGMAPS, namespace)
     async with site.mirror(entry):
         await site.mirrored(CONFIGMAPS, namespace)
-    site.table.watch_writes()
+    await site.watch_writes()
     site.asked.clear()
     cluster = site.cluster
     expected = []
@@ -148,7 +148,7 @@ async def test_04_down_for_longer_than_the_history(site: Site) -> None:
         namespace, name = key.split("/")
         simulator.create(*SIMULATED, {"metadata": {"namespace": namespace, "name": name}})
     simulator.compact()
-    site.table.watch_writes()
+    await site.watch_writes()
     simulator.faults.delay(0.01, verb="list", resource="configmaps", times=None)
     async with Reader(site, SIMULATED) as reader, site.mirror(entry):
         await site.level(SIMULATED)
@@ -198,7 +198,7 @@ async def test_07_killed_after_a_commit(site: Site) -> None:
     await site.mirrored(CONFIGMAPS, namespace)
     await site.until(lambda: keys[0] in site.table.tombstones("configmaps"), "the deletion is committed")
     await process.kill()
-    site.table.watch_writes()
+    await site.watch_writes()
     async with site.mirror(within(CONFIGMAPS, namespace)):
         await site.mirrored(CONFIGMAPS, namespace)
         assert site.asked.lists(CONFIGMAPS) == []
@@ -218,7 +218,7 @@ async def test_14_bookmarks(site: Site) -> None:
     timing = _short_watches(site)
     async with site.mirror(entry, timing=timing):
         await site.mirrored(CONFIGMAPS, namespace)
-        site.table.watch_writes()
+        await site.watch_writes()
         begun = int(site.checkpoint(CONFIGMAPS) or 0)
         other = await site.namespace("b")
         await site.fill(CONFIGMAPS, other, 5)  # not in this stream, but in its server's cache

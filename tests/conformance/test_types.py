@@ -71,7 +71,7 @@ async def test_45_a_definition_is_edited(site: Site) -> None:
     keys = await site.fill(gadgets, namespace, 10)
     async with site.mirror(gadgets.qualified):
         await site.mirrored(gadgets)
-        site.table.watch_writes()
+        await site.watch_writes()
         site.asked.clear()
         description = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         version = {"name": "v1", "served": True, "storage": True, "schema": description}
@@ -93,7 +93,7 @@ async def test_46_another_version_is_preferred(site: Site) -> None:
     await site.fill(old, namespace, 10)
     async with site.mirror(old.qualified):
         await site.mirrored(old)
-        site.table.watch_writes()
+        await site.watch_writes()
         await reshape(site, old, versions=("v1beta1", "v1"))
         new = replace(old, version="v1")
         await site.cluster.served(new)
