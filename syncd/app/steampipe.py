@@ -13,15 +13,15 @@ from typing import Any
 from syncd.core.errors import StoreError
 from syncd.logs import get
 from syncd.store.database import Database
-from syncd.store.steampipe import Rendering, SeenView
-from syncd.views.steampipe.custom import Present, custom_resource, custom_tables, retired
+from syncd.store.steampipe import Rendering, SeenView, Shown
+from syncd.store.views import Action, Outcome
+from syncd.views.steampipe.custom import Present, custom_resource, retired
 from syncd.views.steampipe.rendering import statements
 from syncd.views.steampipe.table import tables
 
 
-async def make(database: Database) -> list[str]:
-    """Makes or renews the views, custom resources included; those of types that are gone and that stay,
-    because something is built on them.
+async def make(database: Database) -> Shown:
+    """Makes or renews the views, custom resources included; what is not as wanted.
 
     Raises:
         StoreError: as `syncd.store.steampipe.apply`.
@@ -30,14 +30,21 @@ async def make(database: Database) -> list[str]:
 
     def render(documents: Sequence[Mapping[str, Any]], views: Mapping[str, SeenView]) -> Rendering:
         present = {name: Present(seen.about, seen.columns) for name, seen in views.items()}
-        custom = [table.name for table, _ in custom_tables(documents, present)]
         return Rendering(
-            [*statements(schema), *custom_resource(schema, documents, present)],
-            [*(table.name for table in tables()), *custom],
+            statements(schema),
+            [table.name for table in tables()],
+            custom_resource(schema, documents, present),
             retired(documents, present),
         )
 
     return await database.show_steampipe(render)
+
+
+def outcomes(shown: Shown) -> list[Outcome]:
+    """The same, as it is told of the views by kind."""
+    refused = [Outcome(f"kubernetes.{name}", Action.SKIPPED, why) for name, why in shown.refused.items()]
+    why = "its type is gone, but something is built on it"
+    return refused + [Outcome(f"kubernetes.{name}", Action.KEPT, why) for name in shown.kept]
 
 
 class _Names:
@@ -57,14 +64,19 @@ class _Names:
             definitions = await self._database.definitions()
             if definitions == self._made_for:
                 return
-            left = await make(self._database)
-        except StoreError as error:
-            if str(error) != self._error:
-                self._log.warning("Steampipe's names could not be made; trying again", error=str(error))
-            self._error = str(error)
+            shown = await make(self._database)
+        except Exception as error:  # the database's, or a fault of our own over an odd definition
+            said = str(error) if isinstance(error, StoreError) else repr(error)
+            if said != self._error:
+                self._log.warning("Steampipe's names could not be made; trying again", error=said)
+            self._error = said
             return
         self._made_for, self._error = definitions, ""
-        self._log.info("Steampipe's names made", left=left)
+        self._log.info("Steampipe's names are made")
+        for outcome in outcomes(shown):
+            self._log.warning(
+                "a view is not as wanted", view=outcome.name, outcome=outcome.action.value, why=outcome.note
+            )
 
     async def follow(self, every: float) -> None:
         """Looks again and again, until cancelled."""

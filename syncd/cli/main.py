@@ -216,7 +216,7 @@ def migrate(
             if loaded.views.steampipe:
                 from syncd.app import steampipe
 
-                await steampipe.make(database)
+                outcomes += steampipe.outcomes(await steampipe.make(database))
         changed = "already there" if before == after else f"from {before or 'nothing'}"
         done = sum(not outcome.note for outcome in outcomes)
         typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}; {done} views made or changed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -34,11 +34,27 @@ class SeenView:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What is to be run, in order; the views that are there then, and those that are no longer wanted."""
+    """What is to be run.
+
+    Attributes:
+        statements: in order, all or nothing.
+        views: what they make, by name.
+        custom: the statements of each custom resource's view, by its name; one that is refused is left out.
+        retired: the views that are no longer wanted.
+    """
 
     statements: Sequence[str]
     views: Sequence[str]
+    custom: Mapping[str, Sequence[str]]
     retired: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is not as rendered: views that stay, for somebody uses them; views that were refused, and why."""
+
+    kept: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 Render = Callable[[Sequence[Mapping[str, Any]], Mapping[str, SeenView]], Rendering]
@@ -58,8 +74,8 @@ async def definitions(engine: Engine) -> str:
         return str(found.scalar_one() or "")
 
 
-async def apply(engine: Engine, render: Render) -> list[str]:
-    """Brings the schema to what is rendered; the views that are retired and stay, for somebody uses them.
+async def apply(engine: Engine, render: Render) -> Shown:
+    """Brings the schema to what is rendered.
 
     Where it is there already, nothing is locked and nothing is written.
 
@@ -73,15 +89,38 @@ async def apply(engine: Engine, render: Render) -> list[str]:
         mark = await _mark(connection, engine.schema)
         views = await _views(connection)
         rendering = render(await _documents(connection), views)
-        digest = hashlib.sha256("\0".join(rendering.statements).encode()).hexdigest()[:16]
-        wanted = _MARK.format(schema=engine.schema, digest=digest)
+        wanted = _MARK.format(schema=engine.schema, digest=_digest(rendering))
         raw: Any = (await connection.get_raw_connection()).driver_connection
-        if mark != wanted or not views.keys() >= set(rendering.views):
+        refused: dict[str, str] = {}
+        if mark != wanted or not views.keys() >= {*rendering.views, *rendering.custom}:
             for statement in rendering.statements:
                 await raw.execute(statement)
+            for name, statements in rendering.custom.items():
+                why = await _refused(raw, statements)
+                if why:
+                    refused[name] = why
             quoted = wanted.replace("'", "''")
             await raw.execute(f"COMMENT ON TYPE {SCHEMA}.label_set IS '{quoted}'")
-        return [name for name in rendering.retired if not await _dropped(raw, name)]
+        kept = [name for name in rendering.retired if not await _dropped(raw, name)]
+        return Shown(tuple(kept), refused)
+
+
+def _digest(rendering: Rendering) -> str:
+    everything = [*rendering.statements, *(each for group in rendering.custom.values() for each in group)]
+    return hashlib.sha256("\0".join(everything).encode()).hexdigest()[:16]
+
+
+async def _refused(raw: Any, statements: Sequence[str]) -> str:
+    """Why the statements cannot be, '' where they could: a relation of another has the name, or the type
+    defines more than PostgreSQL takes. They are undone then, and nothing else.
+    """
+    try:
+        async with raw.transaction():
+            for statement in statements:
+                await raw.execute(statement)
+    except (psycopg.ProgrammingError, psycopg.errors.ProgramLimitExceeded) as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 async def _mark(connection: AsyncConnection, schema: str) -> str:

@@ -78,17 +78,17 @@ class Present:
 
 def custom_resource(
     objects_schema: str, documents: Iterable[Mapping[str, Any]], present: Mapping[str, Present]
-) -> list[str]:
-    """The statements for the views of every definition.
+) -> dict[str, list[str]]:
+    """The statements for the view of each custom resource's table, by its name.
 
     Args:
         documents: CustomResourceDefinitions, of every cluster.
         present: the schema's views, by name.
     """
-    rendered: list[str] = []
-    for table, definition in custom_tables(documents, present):
-        rendered += view(table, objects_schema, _ABOUT.format(definition))
-    return rendered
+    return {
+        table.name: view(table, objects_schema, _ABOUT.format(definition))
+        for table, definition in custom_tables(documents, present)
+    }
 
 
 def retired(documents: Iterable[Mapping[str, Any]], present: Mapping[str, Present]) -> list[str]:
@@ -151,19 +151,25 @@ def _columns(document: Mapping[str, Any]) -> list[Column]:
     gets `spec_` or `status_` before it.
     """
     served = [version for version in document["spec"].get("versions") or () if version.get("served")]
-    schema = ((served[-1].get("schema") or {}).get("openAPIV3Schema") or {}) if served else {}
+    schema = _child(_child(served[-1], "schema"), "openAPIV3Schema") if served else {}
     taken = {column.name for column in FIXED}
     found: list[Column] = []
     for part in ("spec", "status"):
-        properties = ((schema.get("properties") or {}).get(part) or {}).get("properties") or {}
+        properties = _child(_child(_child(schema, "properties"), part), "properties")
         for key in sorted(properties):
             name = _fitting(snake(key))
             while name in taken:
                 name = _fitting(f"{part}_{name}")
             taken.add(name)
-            type_ = _TYPES.get((properties[key] or {}).get("type", ""), "jsonb")
+            type_ = _TYPES.get(str(_child(properties, key).get("type")), "jsonb")
             found.append(Column(name, type_, (part, key), "custom"))
     return found
+
+
+def _child(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A map in a map, {} where there is none."""
+    found = parent.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _union(columns: Iterable[list[Column]]) -> list[Column]:

@@ -14,6 +14,7 @@ from syncd.core.builtin import BUILT_IN
 from syncd.core.document import Transform
 from syncd.core.resource import Resource, Stream
 from syncd.store.database import Database
+from syncd.store.steampipe import Shown
 from syncd.views.steampipe.table import Table, tables
 from tests.conftest import DatabasePlace
 from tests.contract.mirror_case import opened
@@ -59,7 +60,7 @@ def bare(table: Table) -> dict[str, Any]:
     return {"apiVersion": version, "kind": table.kind, "metadata": metadata}
 
 
-async def show(place: DatabasePlace) -> list[str]:
+async def show(place: DatabasePlace) -> Shown:
     database = Database(place.url, place.schema)
     try:
         return await make(database)

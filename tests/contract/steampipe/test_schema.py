@@ -12,6 +12,7 @@ from sqlalchemy.engine import make_url
 from syncd.app.steampipe import steampipe_names
 from syncd.core.errors import StoreError
 from syncd.store.database import Database
+from syncd.store.steampipe import Shown
 from tests.conftest import DatabasePlace
 from tests.contract.steampipe.case import SCHEMA, Session, documents, mirror, names, rows, show
 
@@ -91,22 +92,21 @@ def test_a_view_grows_with_its_definition_and_keeps_what_was_built_on_it(own: Da
         )
         session.execute("GRANT SELECT ON kubernetes.kubernetes_certificate_cert_manager_io TO PUBLIC")
         session.execute(REDEFINE.encode())
-        assert asyncio.run(show(own)) == []
+        assert asyncio.run(show(own)) == Shown()
         after = columns(session, "kubernetes_certificate")
         assert after == before | {"added_later": "text"}
         session.execute(
             f"DELETE FROM {SCHEMA}.syncd_objects WHERE kind = 'CustomResourceDefinition'".encode()
         )
-        assert set(asyncio.run(show(own))) == {
+        assert set(asyncio.run(show(own)).kept) == {
             "kubernetes_certificate",
             "kubernetes_certificate_cert_manager_io",
         }
         assert rows(session, "SELECT count(*) FROM public.mine") == [(0,)]
         session.execute("DROP VIEW public.mine")
         session.execute("REVOKE ALL ON kubernetes.kubernetes_certificate_cert_manager_io FROM PUBLIC")
-        assert asyncio.run(show(own)) == [
-            "kubernetes_certificate_cert_manager_io"
-        ]  # its grants are not the usual ones
+        kept = asyncio.run(show(own)).kept
+        assert kept == ("kubernetes_certificate_cert_manager_io",)  # what was granted once is not the default
         assert views(session, "%certificate%") == {"kubernetes_certificate_cert_manager_io"}
 
 
@@ -145,6 +145,19 @@ def test_a_view_that_is_missing_is_made_again(own: DatabasePlace) -> None:
         session.execute("DROP VIEW kubernetes.kubernetes_pod")
         asyncio.run(show(own))
         assert "kubernetes_pod" in views(session)
+
+
+def test_a_custom_resource_that_cannot_be_shown_is_left_out_alone(own: DatabasePlace) -> None:
+    asyncio.run(show(own))
+    with psycopg.connect(own.url, autocommit=True) as session:
+        session.execute("DROP VIEW kubernetes.kubernetes_certificate, kubernetes.kubernetes_pod")
+        session.execute("CREATE TABLE kubernetes.kubernetes_certificate (mine text)")
+        [(name, why)] = asyncio.run(show(own)).refused.items()
+        assert name == "kubernetes_certificate"
+        assert "is not a view" in why
+        assert "kubernetes_pod" in views(session)
+        assert "kubernetes_certificate_cert_manager_io" in views(session)
+        assert columns(session, "kubernetes_certificate") == {"mine": "text"}
 
 
 def test_a_role_that_has_the_schema_alone_can_make_it(own: DatabasePlace, postgres_url: str) -> None:

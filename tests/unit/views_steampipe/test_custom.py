@@ -181,8 +181,10 @@ def test_a_long_name_ends_in_its_hash() -> None:
 def test_a_definition_that_is_odd_is_left_out() -> None:
     assert made({"metadata": {"name": "x"}}, {"metadata": {"name": "y"}, "spec": {"group": "g"}}) == {}
     assert made(definition() | {"spec": {**definition()["spec"], "versions": []}})["kubernetes_widget"] == []
+    odd = {"a": True, "b": {"type": ["string", "null"]}, "c": None}
+    assert made(definition(spec=odd))["kubernetes_widget"] == [("a", "jsonb"), ("b", "jsonb"), ("c", "jsonb")]
 
 
 def test_a_hostile_name_stays_a_name() -> None:
     rendered = custom_resource("public", [definition(spec={"it's\"": {"type": "string"}})], {})
-    assert "ARRAY['spec', 'it''s\"'] AS \"it's\"\"\"" in rendered[0]
+    assert "ARRAY['spec', 'it''s\"'] AS \"it's\"\"\"" in rendered["kubernetes_widget"][0]
