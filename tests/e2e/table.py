@@ -133,6 +133,22 @@ class Table:
         found = self.ask("SELECT resource, namespace, state FROM syncd_streams")
         return {(resource, namespace): state for resource, namespace, state in found}
 
+    def spoil(self, resource: str, keys: Sequence[str], invented: str) -> None:
+        """One row deleted, one given a lower version, and one invented, as a bug or a hand would."""
+        missing, stale = keys
+        columns = [
+            "cluster", "api_group", "resource", "stream_id", "namespace", "api_version", "kind", "name",
+            "resource_version", "resource_version_number", "first_seen_at", "committed_at", "object",
+        ]  # fmt: skip
+        self.write(
+            f"DELETE FROM syncd_objects WHERE object_key = '{missing}' AND resource = '{resource}'",
+            "UPDATE syncd_objects SET resource_version = '7', resource_version_number = 7"
+            f" WHERE object_key = '{stale}' AND resource = '{resource}'",
+            f"INSERT INTO syncd_objects ({', '.join(columns)}, object_key, uid) SELECT {', '.join(columns)},"
+            f" '{invented}', 'no-such-uid' FROM syncd_objects"
+            f" WHERE object_key = '{stale}' AND resource = '{resource}'",
+        )
+
     # --- an audit of writes -----------------------------------------------------------------------
 
     def watch_writes(self) -> None:

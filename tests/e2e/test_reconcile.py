@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -10,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from syncd.app.reconciling import Run, Wanted, reconcile
-from syncd.core.recovery import Timing
-from syncd.sync.reconcile import Order
-from tests.e2e.world import CONFIGMAPS, PODS, WIDGETS, World, parts
+from tests.e2e.world import PODS, World
 
 
 @contextlib.asynccontextmanager
@@ -34,19 +30,9 @@ async def mirrored(world: World, daemon: bool) -> AsyncIterator[None]:
 
 def spoil(world: World) -> set[str]:
     """One row deleted, one given a lower version, one invented; the keys."""
-    rows = sorted(world.table.rows(*PODS).items())
-    (missing, _), (stale, _) = rows[3], rows[7]
-    columns = [
-        "cluster", "api_group", "resource", "stream_id", "namespace", "api_version", "kind", "name",
-        "resource_version", "resource_version_number", "first_seen_at", "committed_at", "object",
-    ]  # fmt: skip
-    world.table.write(
-        f"DELETE FROM syncd_objects WHERE object_key = '{missing}'",
-        "UPDATE syncd_objects SET resource_version = '7', resource_version_number = 7"
-        f" WHERE object_key = '{stale}'",
-        f"INSERT INTO syncd_objects ({', '.join(columns)}, object_key, uid) SELECT {', '.join(columns)},"
-        f" 'load-1/invented', 'no-such-uid' FROM syncd_objects WHERE object_key = '{stale}'",
-    )
+    keys = sorted(world.table.rows(*PODS))
+    missing, stale = keys[3], keys[7]
+    world.table.spoil("pods", (missing, stale), "load-1/invented")
     return {missing, stale, "load-1/invented"}
 
 
@@ -103,38 +89,3 @@ async def test_three_rows_spoiled_by_hand(world: World, daemon: bool) -> None:
         code, found = await report(world, "--deep")
         assert ([found[kind] for kind in KINDS], found["repaired"], code) == ([0, 0, 0, 1], 1, 0)
         assert await world.differences(*PODS) == []
-
-
-async def test_ten_reconciles_under_churn_find_nothing(world: World) -> None:
-    world.workload.pods(300)
-    world.workload.configmaps(100)
-    world.workload.widgets(50)
-    world.simulator.bookmark_interval = 0.5
-    timing = Timing(side_watch=1.0, catch_up=10.0, backoff_first=0.1)
-    async with world.running("pods", "configmaps", "widgets.example.com", timing=timing) as daemon:
-        async with world.churn(200):
-            for number in range(10):
-                order = Order(deep=number % 2 == 1, dry_run=number % 3 == 2)
-                run: Run = await reconcile(daemon, Wanted(order=order), lambda run: None)
-                assert run.failed == []
-                assert run.drift == 0, run.reports
-                assert run.streams == run.done == 3
-                await asyncio.sleep(0.05)
-        await world.level(PODS, CONFIGMAPS, WIDGETS)
-    assert world.table.one("SELECT count(*) FROM syncd_drift") == 0
-
-
-async def test_an_event_that_never_came_is_drift(world: World) -> None:
-    """The server kept three changes to itself; lists show them."""
-    world.workload.configmaps(50)
-    world.simulator.bookmark_interval = 0.3
-    async with world.running("configmaps") as daemon:
-        keys = sorted(world.simulator.objects(*CONFIGMAPS))
-        world.simulator.faults.drop_events(3, resource="configmaps")
-        world.simulator.delete(*CONFIGMAPS, *parts(keys[0]))
-        world.simulator.patch(*CONFIGMAPS, *parts(keys[1]), {"data": {"unseen": "yes"}})
-        world.simulator.create(*CONFIGMAPS, {"metadata": {"namespace": "load-1", "name": "unseen"}})
-        run = await reconcile(daemon, Wanted(), lambda run: None)
-        [found] = run.reports
-        assert ([found[kind] for kind in KINDS], found["error"]) == ([1, 1, 1, 0], "")
-        assert await world.differences(*CONFIGMAPS) == []
