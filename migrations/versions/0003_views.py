@@ -120,10 +120,12 @@ BEGIN
 END $$
 """
 
+# Cut where no name and no reason is as long: an index refuses what passes its bound, and nobody shall keep an
+# object from the mirror by what they write into its status.
 POD_COLUMNS = (
-    ("pod_node", "text", "nullif(object #>> '{spec,nodeName}', '')"),
-    ("pod_phase", "text", "object #>> '{status,phase}'"),
-    ("pod_status", "text", "syncd_pod(object, 'status')"),
+    ("pod_node", "text", "left(nullif(object #>> '{spec,nodeName}', ''), 253)"),
+    ("pod_phase", "text", "left(object #>> '{status,phase}', 253)"),
+    ("pod_status", "text", "left(syncd_pod(object, 'status'), 253)"),
     ("pod_restarts", "bigint", "syncd_pod(object, 'restarts')::bigint"),
 )
 A_POD = "resource = 'pods' AND api_group = ''"

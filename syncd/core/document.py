@@ -20,6 +20,10 @@ TRANSFORM_VERSION = 1
 """Goes into every projection: raise it when the stored form of an unchanged object changes."""
 
 REDACTED = "redacted"
+_LONGEST_UID = 253
+"""Characters. The API takes any text for an owner's uid and an index does not; a row that is refused for it
+would be an object that whoever writes it can hide. Real ones have 36.
+"""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _RAW_MAP = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -54,7 +58,7 @@ class Item(msgspec.Struct, frozen=True):
         key: `namespace/name`, or `name` when cluster-scoped; compared as bytes (UTF-8).
         resource_version: of the object; of the deletion where the item came with DELETED.
         creation_timestamp, deletion_timestamp: RFC 3339 text as in the API.
-        owner_uid: the controller's uid, else the first owner's, else None.
+        owner_uid: the controller's uid, else the first owner's, else None; None too where it cannot be one.
         labels, annotations: JSON text of a map, None where the API has none.
         document: JSON text of the whole object as it is stored.
         altered: what had to be changed to store it ("NUL"), '' when nothing.
@@ -257,7 +261,8 @@ def _map_text(raw: msgspec.Raw) -> str | None:
 def _owner(owners: list[_Owner] | None) -> str | None:
     if not owners:
         return None
-    return next((owner.uid for owner in owners if owner.controller), owners[0].uid) or None
+    uid = next((owner.uid for owner in owners if owner.controller), owners[0].uid)
+    return uid if 0 < len(uid) <= _LONGEST_UID else None
 
 
 def _redact(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
