@@ -173,6 +173,24 @@ EXAMPLES = (
         "select name, t ->> 'key' from kubernetes_pod, jsonb_array_elements(tolerations) as t "
         "where t ->> 'effect' = 'NoExecute'"
     ),
+    """select name, node_name from kubernetes_pod where selector_search in
+         (select selector_query from kubernetes_service where uid = any (array['svc-web'])) order by name""",
+    """select p.uid as from_id, s.uid as to_id from kubernetes_service as s
+         join kubernetes_pod as p on p.selector_search = s.selector_query
+         join unnest(array['pod-web/prod']) as u
+           on s.context_name = split_part(u, '/', 2) and p.uid = split_part(u, '/', 1)""",
+    """with flags as (
+         select c ->> 'name' as container, trim('"' from split_part(flag::text, '=', 2)) as value,
+           p.name as pod from kubernetes_pod as p, jsonb_array_elements(containers) as c,
+           jsonb_array_elements(coalesce(c -> 'args', c -> 'command')) as flag where flag::text like '%=%')
+       select p.uid, f.value, case when (c -> 'command') is null then 'skip' when f.value = '0' then 'ok' end
+       from kubernetes_pod as p, jsonb_array_elements(containers) as c
+         left join flags as f on f.container = c ->> 'name' where f.pod is null or f.pod = p.name""",
+    """select v ->> 'name' || p.name as id, pvc.uid
+       from kubernetes_pod as p, jsonb_array_elements(volumes) as v
+         left join kubernetes_persistent_volume_claim as pvc
+           on v -> 'persistentVolumeClaim' ->> 'claimName' = pvc.name
+       where pvc.uid is null or pvc.context_name = p.context_name""",
     # workloads
     """select name, strategy ->> 'type', strategy -> 'rollingUpdate' ->> 'maxSurge',
          replicas - available_replicas
@@ -248,6 +266,15 @@ EXAMPLES = (
     """select (select count(*) from kubernetes_role_binding as b, jsonb_array_elements(b.subjects) as s
          where s ->> 'name' = a.name and s ->> 'namespace' = a.namespace)
          from kubernetes_service_account as a""",
+    """select uid as resource, case when rule ->> 'verbs' like '%*%' then 'alarm' else 'ok' end as status,
+         name as role_name, context_name from kubernetes_cluster_role, jsonb_array_elements(rules) rule
+       where name not like '%system%' group by uid, status, role_name, context_name""",
+    """select s ->> 'name' as id, jsonb_build_object('Context Name', r.context_name) as properties
+       from kubernetes_role as r, kubernetes_role_binding as b, jsonb_array_elements(subjects) as s
+       where b.role_name = r.name and b.context_name = r.context_name and r.uid = any (array['role-reader'])
+       union select s ->> 'name', jsonb_build_object('Context Name', r.context_name)
+       from kubernetes_cluster_role as r, kubernetes_cluster_role_binding as b,
+         jsonb_array_elements(subjects) as s where b.role_name = r.name and s ->> 'kind' in ('User', 'Group')""",
     # network
     """select name, p ->> 'port', p ->> 'targetPort', load_balancer_ingress -> 0 ->> 'ip', load_balancer_ip,
          external_ips, cluster_ip::inet from kubernetes_service, jsonb_array_elements(ports) as p
