@@ -274,7 +274,8 @@ EXAMPLES = (
        where b.role_name = r.name and b.context_name = r.context_name and r.uid = any (array['role-reader'])
        union select s ->> 'name', jsonb_build_object('Context Name', r.context_name)
        from kubernetes_cluster_role as r, kubernetes_cluster_role_binding as b,
-         jsonb_array_elements(subjects) as s where b.role_name = r.name and s ->> 'kind' in ('User', 'Group')""",
+         jsonb_array_elements(subjects) as s
+       where b.role_name = r.name and s ->> 'kind' in ('User', 'Group')""",
     # network
     """select name, p ->> 'port', p ->> 'targetPort', load_balancer_ingress -> 0 ->> 'ip', load_balancer_ip,
          external_ips, cluster_ip::inet from kubernetes_service, jsonb_array_elements(ports) as p
