@@ -54,14 +54,19 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Relist:
-    """Somebody wants a snapshot. `content`: documents are compared too."""
+    """Somebody wants a snapshot. `content`: documents are compared too. `retry`: what the database refused
+    is tried again.
+    """
 
     reason: str
     content: bool = False
+    retry: bool = False
 
     def joined(self, other: Relist | None) -> Relist:
-        """One snapshot for two wishes: it compares content if either asks for it."""
-        return Relist(self.reason, self.content or (other is not None and other.content))
+        """One snapshot for two wishes: it does what either asks for."""
+        if other is None:
+            return self
+        return Relist(self.reason, self.content or other.content, self.retry or other.retry)
 
 
 @dataclass(frozen=True, slots=True)

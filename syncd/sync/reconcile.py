@@ -141,10 +141,11 @@ class Reconcile:
         what changed since the last one by nothing, so there are no findings.
         """
         reflector, report = self._reflector, self.report
+        wish = Relist(POLL, self._order.deep, retry=True)
         while True:
             self._machine = reflector.machine  # the poll before brought another
             try:
-                await self._between_batches(lambda: reflector.snapshot(Relist(POLL, self._order.deep)))
+                await self._between_batches(lambda: reflector.snapshot(wish))
                 break
             except Void:
                 if reflector.rested.is_set():

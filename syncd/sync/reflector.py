@@ -320,6 +320,7 @@ class Reflector:
             self.settings,
             self.writer,
             content=wish.content or changed or self.settings.custom,
+            retry=wish.retry,
             projection=self.settings.projection if self._settling is None else None,
             progress=self.feed.page_done,
         )

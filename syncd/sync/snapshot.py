@@ -110,6 +110,7 @@ class Snapshot:
 
     Args:
         content: documents are compared too, not versions alone.
+        retry: what stands in quarantine is written again, as a reconcile does.
         projection: stored with the checkpoint; None leaves the old one (not settled yet).
         progress: called after each page.
     """
@@ -122,6 +123,7 @@ class Snapshot:
         writer: Writer,
         *,
         content: bool,
+        retry: bool = False,
         projection: str | None,
         progress: Callable[[SnapshotPage], None],
     ) -> None:
@@ -131,6 +133,7 @@ class Snapshot:
         self._writer = writer
         # Without versions only documents can differ.
         self._content = content or writer.row.resource_version == UNVERSIONED
+        self._retry = retry
         self._projection = projection
         self._progress = progress
         self._confirmed = False
@@ -270,7 +273,7 @@ class Snapshot:
             raise Unordered
         fresh = self._fresh and beside is None  # a watch beside it writes rows too
         found = await self._compare(page, fresh=fresh)
-        upserts, gone = found.upserts, list(found.gone)
+        upserts, gone = [*found.upserts, *(found.retry if self._retry else ())], list(found.gone)
         if self._seen is not None:
             self._seen.update(item.key for item in page.items)
             gone = await self._unseen() if page.last else []

@@ -176,6 +176,24 @@ async def test_a_reconcile_polls_and_counts(bench: Bench) -> None:
     await next_poll(bench)
 
 
+async def test_a_reconcile_tries_again_what_the_database_refused(bench: Bench) -> None:
+    """No watch and no poll would: a poll takes what is in quarantine for present."""
+    bench.api.put("a")
+    await started(bench)
+    await bench.spoil(
+        "CREATE TRIGGER refuse BEFORE INSERT ON syncd_objects BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    )
+    bench.api.put("b")
+    await next_poll(bench)
+    await bench.spoil("DROP TRIGGER refuse")
+    await next_poll(bench)
+    assert set(bench.table()) == {"default/a"}
+    report = await bench.reconcile()
+    assert (report.error, report.checked, report.drift) == ("", 2, 0)
+    assert bench.table() == bench.cluster()
+    assert bench.look("SELECT object_key FROM syncd_quarantine") == []
+
+
 async def test_a_dry_run_counts_and_writes_nothing(bench: Bench) -> None:
     bench.api.put("a")
     await started(bench)
