@@ -133,6 +133,23 @@ class Table:
         found = self.ask("SELECT resource, namespace, state FROM syncd_streams")
         return {(resource, namespace): state for resource, namespace, state in found}
 
+    def holding(self, *needles: str) -> list[str]:
+        """Where any of these texts is: files by name, whose every byte is looked at, or tables."""
+        if self.sqlite:
+            files = [
+                path
+                for path in self.place.path.parent.iterdir()
+                if path.name.startswith(self.place.path.name)
+            ]
+            return [path.name for path in files if any(n.encode() in path.read_bytes() for n in needles)]
+        tables = self.ask(
+            "SELECT table_name FROM information_schema.tables"
+            " WHERE table_schema = ? AND table_type = 'BASE TABLE'",
+            self.place.schema,
+        )
+        query = 'SELECT count(*) FROM "{}" AS t WHERE CAST(t AS text) LIKE ?'
+        return [table for (table,) in tables for n in needles if self.one(query.format(table), f"%{n}%")]
+
     def spoil(self, resource: str, keys: Sequence[str], invented: str) -> None:
         """One row deleted, one given a lower version, and one invented, as a bug or a hand would."""
         missing, stale = keys
