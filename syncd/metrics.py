@@ -154,6 +154,16 @@ class Metrics:
             "Reloads of the configuration, by result: applied, unchanged, refused.",
             ("result",),
         )
+        self._sink_events = self._counter("sink_events_total", "Events that a sink acknowledged.", ("sink",))
+        self._sink_failures = self._counter(
+            "sink_failures_total", "Tries that a sink did not acknowledge.", ("sink",)
+        )
+        self._sink_gaps = self._counter(
+            "sink_gaps_total", "Times that changes were purged before a sink had them.", ("sink",)
+        )
+        self._sink_lag = self._gauge(
+            "sink_lag_seconds", "Age of the oldest change that a sink was not given, 0 if none.", ("sink",)
+        )
         self._build = self._gauge("build_info", "Always 1; the label says which version runs.", ("version",))
         self._build.labels(syncd.__version__).set(1)
 
@@ -240,6 +250,23 @@ class Metrics:
         """The result is `applied`, `unchanged` or `refused`; the one in force is not the file's then."""
         self._config_reloads.labels(result).inc()
         self._config_valid.set(result != "refused")
+
+    def sink_delivered(self, sink: str) -> None:
+        self._sink_events.labels(sink).inc()
+
+    def sink_failed(self, sink: str) -> None:
+        self._sink_failures.labels(sink).inc()
+
+    def sink_gap(self, sink: str) -> None:
+        self._sink_gaps.labels(sink).inc()
+
+    def sink_lag(self, sink: str, seconds: float) -> None:
+        self._sink_lag.labels(sink).set(seconds)
+
+    def sink_forget(self, sink: str) -> None:
+        """Drops the series of a sink that is no more."""
+        for metric in (self._sink_events, self._sink_failures, self._sink_gaps, self._sink_lag):
+            metric.remove_by_labels({"sink": sink})
 
     def forget(self, stream: Stream) -> None:
         """Drops the series of a stream that is no more; histograms with the last stream of the resource."""

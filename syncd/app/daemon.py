@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from syncd import __version__
 from syncd.app.client import client
@@ -30,6 +31,9 @@ from syncd.store.lease import Lease
 from syncd.sync.plan import Knobs
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import ClusterSettings, Shared, Supervisor
+
+if TYPE_CHECKING:
+    from syncd.app.sinks import Sinks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Daemon:
     Attributes:
         config: what is in force.
         standing: what became of the configuration file since.
+        sinks: what hands the changes on, None where nothing does.
         failure: why it had to stop by itself, None while it need not.
         stopped: set with `failure`.
     """
@@ -75,6 +80,7 @@ class Daemon:
         self.database = database
         self.lease = lease
         self.standing = Standing()
+        self.sinks: Sinks | None = None
         self.failure: SyncdError | None = None
         self.stopped = asyncio.Event()
         self.beaten_at = self.clock.monotonic()

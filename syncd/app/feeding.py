@@ -42,7 +42,7 @@ async def start(database: Database, cursor: str, *, from_now: bool) -> Start:
 
 
 async def pages(
-    database: Database, position: Position, wanted: Wanted, *, follow: bool
+    database: Database, position: Position, wanted: Wanted, *, follow: bool, limit: int = 500
 ) -> AsyncGenerator[Page, None]:
     """What comes after a position, page by page; with `follow` without an end. A page may hold nothing and
     say how far was looked. Close it: it holds a connection.
@@ -52,7 +52,7 @@ async def pages(
     """
     if not follow:
         while True:
-            page = await database.changes(position, wanted)
+            page = await database.changes(position, wanted, limit=limit)
             position = page.upto
             yield page
             if not page.more:
@@ -60,7 +60,7 @@ async def pages(
     async with database.listening() as wait:
         tries = 0
         while True:
-            page = await database.changes(position, wanted)
+            page = await database.changes(position, wanted, limit=limit)
             if page.upto != position:
                 position, tries = page.upto, 0
                 yield page

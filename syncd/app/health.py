@@ -6,6 +6,7 @@ from typing import Any
 
 from syncd import __version__
 from syncd.app.daemon import Daemon
+from syncd.app.sinks import Delivery
 from syncd.core.resource import State
 from syncd.server import Probes, Readiness
 
@@ -58,6 +59,16 @@ def status(daemon: Daemon) -> dict[str, Any]:
             }
             for supervisor in daemon.supervisors
         ],
+        "sinks": [_sink(delivery) for delivery in daemon.sinks.deliveries] if daemon.sinks else [],
+    }
+
+
+def _sink(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "sink": delivery.settings.name,
+        "delivered": delivery.delivered,
+        "lag_seconds": round(delivery.lag(), 3),
+        "error": delivery.error,
     }
 
 

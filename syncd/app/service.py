@@ -18,6 +18,7 @@ from syncd.app.health import probes
 from syncd.app.notify import notifying
 from syncd.app.reconciling import Run, Wanted, reconcile
 from syncd.app.reload import Origin, Reloading, Surroundings
+from syncd.app.sinks import Sinks
 from syncd.config import Config
 from syncd.core.errors import StoreError, SyncdError
 from syncd.core.ports import Request
@@ -67,7 +68,9 @@ class Service:
             _schedule(scheduler, None, daemon.config)
             await stack.enter_async_context(notifying(daemon, os.environ))
             departures = Departures(daemon)
-            work = [self._work(), self._listen(), departures.run()]
+            sinks = Sinks(daemon)
+            daemon.sinks = sinks
+            work = [self._work(), self._listen(), departures.run(), sinks.run()]
             if self._origin is not None:
                 around = Surroundings(front, departures, lambda old, new: _schedule(scheduler, old, new))
                 work.append(Reloading(daemon, self._origin, around).run())

@@ -54,7 +54,8 @@ def changes(
 
     loaded = load_config(config, quiet=True)
     oldest = _moment(since) if since else None
-    wanted = Wanted(cluster, namespace, tuple(kind or ()), oldest)
+    clusters, namespaces = ((one,) if one else () for one in (cluster, namespace))
+    wanted = Wanted(clusters, namespaces, tuple(kind or ()), oldest)
 
     async def work() -> int:
         from syncd.app import feeding

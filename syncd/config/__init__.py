@@ -5,7 +5,7 @@ cluster.
 """
 
 from syncd.config.file import MINIMAL, find, inputs, json_schema, load
-from syncd.config.model import Cluster, Config, Database, Limits, Log, Reconcile, ResourceEntry, Server
+from syncd.config.model import Cluster, Config, Database, Limits, Log, Reconcile, ResourceEntry, Server, Sink
 
 __all__ = [
     "MINIMAL",
@@ -17,6 +17,7 @@ __all__ = [
     "Reconcile",
     "ResourceEntry",
     "Server",
+    "Sink",
     "find",
     "inputs",
     "json_schema",

@@ -232,6 +232,31 @@ class Changes(Model):
     rows: int = Field(1_000_000, ge=1)
 
 
+class Webhook(Model):
+    url: SecretStr
+    secret: SecretStr | None = None
+    timeout: Annotated[Duration, no_shorter_than(timedelta(milliseconds=100))] = Field(
+        timedelta(seconds=10), json_schema_extra={"default": "10s"}
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: SecretStr) -> SecretStr:
+        if not re.match(r"https?://[^/?#\s]+", value.get_secret_value()):
+            raise ValueError("must be https://HOST/PATH, or http://")
+        return value
+
+
+class Sink(Model):
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+    webhook: Webhook
+    kinds: tuple[str, ...] = ()
+    clusters: tuple[ClusterName, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    begin: Literal["now", "oldest"] = "now"
+    parallel: int = Field(4, ge=1, le=64)
+
+
 class DeletedObjects(Model):
     keep: Annotated[Duration, no_shorter_than(timedelta(hours=1))] = Field(
         timedelta(days=7), json_schema_extra={"default": "7d"}
@@ -279,6 +304,7 @@ class Config(Model):
     reconcile: Reconcile = Field(default_factory=Reconcile)
     history: History = Field(default_factory=History)
     changes: Changes = Field(default_factory=Changes)
+    sinks: tuple[Sink, ...] = ()
     deleted_objects: DeletedObjects = Field(default_factory=DeletedObjects)
     limits: Limits = Field(default_factory=Limits)
     views: Views = Field(default_factory=Views)
@@ -292,6 +318,15 @@ class Config(Model):
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"two clusters are named {', '.join(doubled)}; the name is a key of every table")
+        return value
+
+    @field_validator("sinks")
+    @classmethod
+    def _each_once(cls, value: tuple[Sink, ...]) -> tuple[Sink, ...]:
+        names = [sink.name for sink in value]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"two sinks are named {', '.join(doubled)}; the name is that of a cursor")
         return value
 
     @field_validator("resources")

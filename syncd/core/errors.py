@@ -14,6 +14,7 @@
     │   └── ServerError             any other 5xx
     ├── ConnectionLost              no answer, or not all of it: refused, reset, timed out, truncated
     │   └── LoginFailed             nothing was asked: the command that logs us in gave no credential
+    ├── Undelivered                 a webhook did not acknowledge an event
     ├── ProtocolError               bytes or an order of events that the contract does not allow
     │   └── NoInitialEvents         the server cannot begin a watch with the state
     └── StoreError
@@ -127,6 +128,14 @@ class NoInitialEvents(ProtocolError):
     """The server does not begin a watch with the state, or never says that it is done (WatchList is off, or
     unknown to it). A list does.
     """
+
+
+class Undelivered(SyncdError):
+    """A webhook did not acknowledge an event; `retry_after`: seconds that it asks for, else 0."""
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class StoreError(SyncdError):

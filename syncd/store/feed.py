@@ -73,10 +73,10 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which changes are asked for; '' and () ask for all. `kinds`: as `Pod`, `pods` or `deployments.apps`."""
+    """Which changes are asked for; () asks for all. `kinds`: as `Pod`, `pods` or `deployments.apps`."""
 
-    cluster: str = ""
-    namespace: str = ""
+    clusters: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
 
@@ -259,10 +259,10 @@ async def _horizon(connection: AsyncConnection) -> tuple[Position, bool]:
 
 def _wanted(wanted: Wanted) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
-    if wanted.cluster:
-        conditions.append(changes.c.cluster == wanted.cluster)
-    if wanted.namespace:
-        conditions.append(changes.c.namespace == wanted.namespace)
+    if wanted.clusters:
+        conditions.append(changes.c.cluster.in_(wanted.clusters))
+    if wanted.namespaces:
+        conditions.append(changes.c.namespace.in_(wanted.namespaces))
     if wanted.since is not None:
         conditions.append(changes.c.committed_at >= wanted.since)
     if wanted.kinds:

@@ -147,9 +147,9 @@ async def test_pages_end_where_they_end(mirror: Mirror) -> None:
         (Wanted(kinds=("pod",)), 4),
         (Wanted(kinds=("Pods", "deployments.apps")), 4),
         (Wanted(kinds=("pods.apps",)), 0),
-        (Wanted(namespace="b"), 1),
-        (Wanted(cluster="prod", namespace="a"), 3),
-        (Wanted(cluster="other"), 0),
+        (Wanted(namespaces=("b",)), 1),
+        (Wanted(clusters=("prod",), namespaces=("a", "c")), 3),
+        (Wanted(clusters=("other",)), 0),
     ],
 )
 async def test_what_is_not_wanted_is_passed_over(mirror: Mirror, wanted: Wanted, found: int) -> None:

@@ -414,7 +414,13 @@ def test_every_key_is_documented_in_its_section() -> None:
     sections = dict(
         part.split("\n", 1) for part in (ROOT / "docs/configuration.md").read_text().split("\n## ")[1:]
     )
-    titles = {"ResourceEntry": "resources", "Cluster": "clusters", "DeletedObjects": "deleted_objects"}
+    titles = {
+        "ResourceEntry": "resources",
+        "Cluster": "clusters",
+        "DeletedObjects": "deleted_objects",
+        "Sink": "sinks",
+        "Webhook": "sinks",
+    }
     for model, key, _ in models():
         if model is Config:
             assert key in sections
