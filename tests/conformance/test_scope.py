@@ -121,9 +121,9 @@ async def test_78_probes(site: Site) -> None:
             ):
                 if brings:
                     site.simulator.patch(*SIMULATED, *parts(key), {"data": {"text": f"{probes} {breaks}"}})
-                if breaks:
-                    site.simulator.faults.cut_watches("configmaps")
                 watches = len(site.asked.watches(CONFIGMAPS))
+                if breaks:
+                    await site.until(lambda: site.simulator.faults.cut_watches("configmaps"), "it is open")
                 await site.until(lambda: len(site.asked.watches(CONFIGMAPS)) > watches, "another watch")  # noqa: B023
                 assert site.asked.probes(CONFIGMAPS) == probes
             await site.level(SIMULATED)
