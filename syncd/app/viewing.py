@@ -13,14 +13,13 @@ from syncd.core.errors import StoreError
 from syncd.logs import get
 from syncd.store.database import Database
 from syncd.store.views import Action, Outcome
-from syncd.views.kinds import CATALOGUE
-from syncd.views.rendering import relations
+from syncd.views.catalogue import everything
 
 RETRY_SECONDS = 30.0
 
 
 async def show(database: Database, *, rebuild: bool = False) -> list[Outcome]:
-    """Brings the views of every kind to what this version knows of them; what was done, nothing where they
+    """Brings the views to what this version knows of them; what was done, nothing where they
     are so already.
 
     Args:
@@ -30,7 +29,7 @@ async def show(database: Database, *, rebuild: bool = False) -> list[Outcome]:
         StoreUnavailable: the database is away.
     """
     dialect = "sqlite" if database.engine.is_sqlite else "postgresql"
-    return await database.show_views(relations(CATALOGUE, dialect), rebuild=rebuild)
+    return await database.show_views(everything(dialect), rebuild=rebuild)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ that both dialects give the same rows. An absent field, and a JSON null, is NULL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -174,6 +174,11 @@ def path(text: str, *more: str, kind: Type = Type.TEXT, up: int = 0, root: bool 
     """`spec.nodeName`, `status.podIPs.0.ip`; keys in `more` are taken as they are, dots and all."""
     keys = [int(key) if key.isdigit() else key for key in text.split(".")] if text else []
     return Path((*keys, *more), kind, up, root)
+
+
+def scalar(text: str, *more: str) -> Path:
+    """A text, or a number as text: IntOrString."""
+    return replace(path(text, *more), loose=True)
 
 
 def integer(text: str, *more: str, up: int = 0, root: bool = False) -> Path:
@@ -356,9 +361,18 @@ def items(text: str, *more: str, up: int = 0, root: bool = False, outer: bool = 
     return Listing(path(text, *more, kind=Type.JSON, up=up, root=root), outer=outer)
 
 
-def entries(text: str, *more: str) -> Listing:
+def entries(text: str, *more: str, root: bool = False) -> Listing:
     """The entries of a map."""
-    return Listing(path(text, *more, kind=Type.JSON), entries=True)
+    return Listing(path(text, *more, kind=Type.JSON, root=root), entries=True)
+
+
+def some(
+    source: Listing | tuple[Listing, ...], value: Expression = ITEM, most: int = 3, separator: str = ","
+) -> Case:
+    """The first few values and how many more there are, `a,b,c + 2 more...`; NULL where there is none."""
+    listed = join(source, value, separator, limit=most)
+    more = concat(listed, " + ", subtract(count(source), most), " more...")
+    return case((above(count(source), most), more), otherwise=listed)
 
 
 def _lists(source: Listing | tuple[Listing, ...]) -> tuple[Listing, ...]:

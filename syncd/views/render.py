@@ -43,10 +43,15 @@ def identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One list around an expression: the alias of its items."""
+    """One list around an expression: the alias of its items.
+
+    Attributes:
+        loose: no schema vouches that the items are objects.
+    """
 
     alias: str
     entries: bool
+    loose: bool = False
 
 
 Frames = tuple[Frame, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from syncd.core.relation import Relation, RelationColumn, Relations, relation_name
 from syncd.views.expression import Expression, Path
@@ -11,7 +12,7 @@ from syncd.views.render import Frame, Frames, Renderer, identifier, quoted
 from syncd.views.sqlite import SqliteRenderer
 from syncd.views.view import Column, View
 
-_RENDERERS: dict[str, type[Renderer]] = {"sqlite": SqliteRenderer, "postgresql": PostgresqlRenderer}
+RENDERERS: dict[str, type[Renderer]] = {"sqlite": SqliteRenderer, "postgresql": PostgresqlRenderer}
 
 
 def relations(views: Iterable[View], dialect: str) -> Relations:
@@ -25,14 +26,15 @@ def relations(views: Iterable[View], dialect: str) -> Relations:
         found.append(long)
         if view.short_name not in taken:
             taken.add(view.short_name)
-            found.append(renamed(long, view.short_name))
+            wide = relation(replace(view, groups=view.short_groups), dialect) if view.short_groups else long
+            found.append(replace(wide, name=view.short_name, short=True))
     return Relations(tuple(FUNCTIONS.items()) if dialect == "postgresql" else (), tuple(found))
 
 
 def relation(view: View, dialect: str) -> Relation:
     """The view under its name with the group."""
     columns = {column.name: column.value for column in view.columns}
-    renderer = _RENDERERS[dialect](columns)
+    renderer = RENDERERS[dialect](columns)
     frames: Frames = ()
     source, conditions = ["syncd_objects o"], [_subject(view)]
     for place, listing in enumerate(view.each, 1):
@@ -49,20 +51,13 @@ def relation(view: View, dialect: str) -> Relation:
     )
 
 
-def renamed(relation: Relation, name: str) -> Relation:
-    """The same view under a short name."""
-    return Relation(
-        name, relation.description, relation.columns, relation.source, relation.subject, short=True
-    )
-
-
 def kubectl(view: View, dialect: str, name: str = "") -> str:
     """The query, over the view, whose rows are those of `kubectl get RESOURCE -A -o wide`, a text a cell.
 
     Args:
         name: of the relation; left out: the view's name with the group.
     """
-    renderer = _RENDERERS[dialect]()
+    renderer = RENDERERS[dialect]()
     cells = ",\n  ".join(
         f"{renderer.render(cell.value)} AS {identifier(cell.heading)}" for cell in view.cells
     )

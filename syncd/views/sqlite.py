@@ -37,8 +37,11 @@ class SqliteRenderer(Renderer):
         value = f"({base} ->> {place})"
         if path.type is Type.TIME:
             return time(value)
-        if not path.loose or path.type is Type.TEXT:
+        if not path.loose:
             return value
+        if path.type is Type.TEXT:
+            kind = f"json_type({base}, {place})"
+            return f"CASE WHEN {kind} IN ('true', 'false') THEN {kind} ELSE CAST({value} AS TEXT) END"
         kinds = {
             Type.INTEGER: "('integer')",
             Type.NUMBER: "('integer', 'real')",
@@ -67,7 +70,16 @@ class SqliteRenderer(Renderer):
             present = f"CASE WHEN json_array_length({base}, {place}) > 0 THEN {base} -> {place}"
             return f"json_each({present} ELSE '[null]' END) AS {alias}", "", f"{alias}.key"
         # json_each makes one row of anything that is not a list, which has no key.
-        return f"json_each({base}, {place}) AS {alias}", f"{alias}.key IS NOT NULL", f"{alias}.key"
+        fits = f"json_type({base}, {place}) = 'array'" if listing.path.loose else f"{alias}.key IS NOT NULL"
+        return f"json_each({base}, {place}) AS {alias}", fits, f"{alias}.key"
+
+    @staticmethod
+    def base(path: Path, frames: Frames) -> str:
+        text = Renderer.base(path, frames)
+        if path.root or not frames or not frames[-1 - path.up].loose:
+            return text
+        # A path into what is no JSON is an error, and the value of a string is not.
+        return f"(CASE WHEN {frames[-1 - path.up].alias}.type = 'object' THEN {text} END)"
 
     def bytewise(self, text: str) -> str:
         return text

@@ -67,10 +67,11 @@ class View:
 
     Attributes:
         resource: the plural, which is the view's short name.
-        groups: API groups whose objects it shows; more than one where one storage is served twice.
+        groups: API groups whose objects it shows, most often one.
         members: columns and cells, those that kubectl prints in its order.
         each: rows are the items of these lists in an object, instead of objects.
         name: the short name where it is not the resource.
+        short_groups: what the view shows under its short name where that is more: one storage served twice.
     """
 
     resource: str
@@ -81,6 +82,7 @@ class View:
     namespaced: bool = True
     each: tuple[Listing, ...] = ()
     name: str = ""
+    short_groups: tuple[str, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -163,6 +165,17 @@ def since(heading: str, value: Expression, absent: str = "<unknown>") -> Cell:
 def slash(left: str, right: str) -> Expression:
     """Two columns of the view as `3/4`."""
     return concat(Ref(left, Type.INTEGER), "/", Ref(right, Type.INTEGER))
+
+
+def named_default(column: str) -> Cell:
+    """The name, marked where a column says that it is the default."""
+    mark = case((Ref(column, Type.BOOLEAN), " (default)"), otherwise="")
+    return Cell("Name", concat(Ref("name"), mark))
+
+
+def first_line(value: Expression) -> Call:
+    """A text as kubectl prints it: up to the first break, and `...`; empty for NULL."""
+    return coalesce(call("line", Type.TEXT, value), "")
 
 
 AGE = since("Age", Ref("created_at", Type.TIME))
