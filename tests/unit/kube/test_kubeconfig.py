@@ -449,6 +449,8 @@ def test_an_unselected_entry_may_be_odd(home: Path) -> None:
         ("token: [s3cret", r"config, line \d+, column \d+: this is not YAML"),
         ("a: *s3cret", r"config, line \d+, column \d+: this is not YAML"),
         ("a: 2020-99-99\n#s3cret", "config: this is not YAML"),
+        ("[" * 50_000, "config: this is not a kubeconfig: it is nested past 100 levels"),
+        ("- " * 50_000, "config: this is not a kubeconfig: it is nested past 100 levels"),
         ("- s3cret", "top must be a mapping"),
         ("users: s3cret", "users must be a list"),
         ("users: [s3cret]", "users must be a list of mappings"),
