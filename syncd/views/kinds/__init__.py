@@ -6,10 +6,24 @@ are its words for absent.
 
 from __future__ import annotations
 
-from syncd.views.kinds.cluster import NODES
-from syncd.views.kinds.network import SERVICES
+from syncd.views.kinds.cluster import CLUSTER
+from syncd.views.kinds.configuration import CONFIGURATION
+from syncd.views.kinds.extension import EXTENSION
+from syncd.views.kinds.network import NETWORK
 from syncd.views.kinds.pod import PODS
-from syncd.views.kinds.workload import DEPLOYMENTS
+from syncd.views.kinds.scheduling import SCHEDULING
+from syncd.views.kinds.storage import STORAGE
+from syncd.views.kinds.workload import WORKLOADS
 from syncd.views.view import View
 
-CATALOGUE: tuple[View, ...] = (PODS, DEPLOYMENTS, SERVICES, NODES)
+CATALOGUE: tuple[View, ...] = (
+    PODS,
+    *WORKLOADS,
+    *NETWORK,
+    *STORAGE,
+    *CONFIGURATION,
+    *CLUSTER,
+    *SCHEDULING,
+    *EXTENSION,
+)
+"""In the order in which short names are given out."""

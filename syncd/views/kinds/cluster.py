@@ -4,29 +4,50 @@ from __future__ import annotations
 
 from syncd.views.expression import (
     ITEM,
+    Call,
     Expression,
     Key,
+    Over,
     Ref,
     Type,
     boolean,
+    both,
     call,
     case,
     coalesce,
     concat,
     cores,
+    count,
     entries,
     equal,
     first,
+    integer,
     items,
     join,
     last,
+    moment,
+    negation,
     nonempty,
     path,
     present,
     starts,
     units,
 )
-from syncd.views.view import AGE, Cell, View, number, quantity, text, yes
+from syncd.views.view import (
+    AGE,
+    CREATED,
+    Cell,
+    Member,
+    View,
+    at,
+    first_line,
+    json,
+    number,
+    quantity,
+    since,
+    text,
+    yes,
+)
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLES = join(
@@ -39,6 +60,7 @@ _ROLES = join(
     ),
     unique=True,
 )
+_ENFORCED = "pod-security.kubernetes.io/enforce"
 _READY = last(items("status.conditions"), path("status"), equal(path("type"), "Ready"))
 _UNSCHEDULABLE = coalesce(boolean("spec.unschedulable"), False)
 _STATUS = concat(
@@ -110,4 +132,217 @@ NODES = View(
         ),
     ),
     namespaced=False,
+)
+
+NAMESPACES = View(
+    "namespaces",
+    ("",),
+    "Namespace",
+    "Namespaces.",
+    (
+        text("status", "status.phase", "Active or Terminating.", "Status"),
+        AGE,
+        text("pod_security", path("metadata.labels", _ENFORCED), "The pod security standard it enforces."),
+        text(
+            "deletion_trouble",
+            first(
+                items("status.conditions"),
+                path("message"),
+                both(equal(path("status"), "True"), starts(path("type"), "Namespace")),
+            ),
+            "What keeps it from going.",
+        ),
+    ),
+    namespaced=False,
+)
+
+
+def _usage(limits: bool) -> Over:
+    of_limits = starts(Key(), "limits.")
+    used = first(entries("status.used", root=True), ITEM, equal(Key(), Key(up=1)))
+    line = concat(Key(), ": ", coalesce(used, "0"), "/", ITEM)
+    return join(entries("status.hard"), line, ", ", where=of_limits if limits else negation(of_limits))
+
+
+def _hard(resource: str) -> Expression:
+    return path("status.hard", resource)
+
+
+RESOURCE_QUOTAS = View(
+    "resourcequotas",
+    ("",),
+    "ResourceQuota",
+    "Resource quotas: how much a namespace may use.",
+    (
+        text("request_usage", _usage(False), "What is used of what: `pods: 3/10, …`.", "Request"),
+        text("limit_usage", _usage(True), "The same for limits.", "Limit"),
+        AGE,
+        number("pods_hard", units(_hard("pods")), "Pods that there may be."),
+        number("pods_used", units(path("status.used.pods")), "Pods that count."),
+        quantity("cpu_requests_hard", cores(_hard("requests.cpu")), "CPU that may be requested, in cores."),
+        quantity("cpu_requests_used", cores(path("status.used", "requests.cpu")), "CPU requested, in cores."),
+        number("memory_requests_hard", units(_hard("requests.memory")), "Memory to request, in bytes."),
+        number(
+            "memory_requests_used",
+            units(path("status.used", "requests.memory")),
+            "Memory requested, in bytes.",
+        ),
+        json("hard", "status.hard", "All bounds."),
+        json("used", "status.used", "All that is used."),
+    ),
+)
+
+LIMIT_RANGES = View(
+    "limitranges",
+    ("",),
+    "LimitRange",
+    "Limit ranges: bounds and defaults for what pods ask for.",
+    (
+        CREATED,
+        json("bounds", "spec.limits", "The bounds."),
+        number("bound_count", count(items("spec.limits")), "How many."),
+    ),
+)
+
+LEASES = View(
+    "leases",
+    ("coordination.k8s.io",),
+    "Lease",
+    "Leases: who leads, which node lives.",
+    (
+        text("holder", "spec.holderIdentity", "Who has it.", "Holder"),
+        AGE,
+        at("acquired_at", "spec.acquireTime", "Since when."),
+        at("renewed_at", "spec.renewTime", "When it was last renewed."),
+        number("duration_seconds", "spec.leaseDurationSeconds", "How long it lasts without."),
+        number("transitions", "spec.leaseTransitions", "How often it changed hands."),
+    ),
+)
+
+LEASE_CANDIDATES = View(
+    "leasecandidates",
+    ("coordination.k8s.io",),
+    "LeaseCandidate",
+    "Who would take a lease.",
+    (
+        text("lease", "spec.leaseName", "The lease.", "LeaseName"),
+        text("binary_version", "spec.binaryVersion", "Its version.", "BinaryVersion"),
+        text(
+            "emulation_version", "spec.emulationVersion", "The version that it acts as.", "EmulationVersion"
+        ),
+        AGE,
+        at("renewed_at", "spec.renewTime", "When it last said so."),
+    ),
+)
+
+_HEALTHY = items("conditions")
+
+
+def _healthy(field: str) -> Over:
+    return first(_HEALTHY, path(field), equal(path("type"), "Healthy"))
+
+
+COMPONENT_STATUSES = View(
+    "componentstatuses",
+    ("",),
+    "ComponentStatus",
+    "Parts of the control plane, in a form that is passing away.",
+    (
+        text(
+            "status",
+            case(
+                (equal(_healthy("status"), "True"), "Healthy"),
+                (present(_healthy("status")), "Unhealthy"),
+                otherwise="Unknown",
+            ),
+            "Healthy, Unhealthy or Unknown.",
+            "Status",
+        ),
+        text("message", _healthy("message"), "What it says."),
+        Cell("Message", first_line(Ref("message"))),
+        text("error", _healthy("error"), "What is wrong."),
+        Cell("Error", first_line(Ref("error"))),
+    ),
+    namespaced=False,
+)
+
+# Both shapes: of the core group, and of events.k8s.io, where old fields are `deprecated…`.
+_FIRST_SEEN = coalesce(moment("firstTimestamp"), moment("deprecatedFirstTimestamp"), moment("eventTime"))
+_LAST_SEEN = coalesce(
+    moment("series.lastObservedTime"), moment("lastTimestamp"), moment("deprecatedLastTimestamp"), _FIRST_SEEN
+)
+_COUNT = coalesce(integer("count"), integer("deprecatedCount"), 0)
+_COMPONENT = coalesce(
+    nonempty(path("source.component")),
+    nonempty(path("deprecatedSource.component")),
+    nonempty(path("reportingComponent")),
+    nonempty(path("reportingController")),
+)
+_INSTANCE = coalesce(
+    nonempty(path("source.host")),
+    nonempty(path("deprecatedSource.host")),
+    nonempty(path("reportingInstance")),
+)
+
+
+def _about(field: str) -> Call:
+    return coalesce(path(f"involvedObject.{field}"), path(f"regarding.{field}"))
+
+
+def _event_members() -> tuple[Member, ...]:
+    target = call("lower", Type.TEXT, Ref("involved_kind"))
+    named = nonempty(Ref("involved_name"))
+    return (
+        at("last_observed_at", _LAST_SEEN, "When it last happened."),
+        since("Last Seen", Ref("last_observed_at", Type.TIME)),
+        text("type", "type", "Normal or Warning.", "Type"),
+        text("reason", "reason", "Why, in a word.", "Reason"),
+        text("involved_kind", _about("kind"), "Kind of what it is about."),
+        text("involved_namespace", _about("namespace"), "Its namespace."),
+        text("involved_name", _about("name"), "Its name."),
+        text("involved_uid", _about("uid"), "Its uid."),
+        Cell("Object", concat(coalesce(target, ""), coalesce(concat("/", named), ""))),
+        text("subobject", _about("fieldPath"), "Which part of it, as a container.", "Subobject"),
+        text("source_component", _COMPONENT, "What says so."),
+        text("source_instance", _INSTANCE, "Which one of it, often a node."),
+        Cell(
+            "Source",
+            concat(coalesce(Ref("source_component"), ""), coalesce(concat(", ", Ref("source_instance")), "")),
+        ),
+        text("message", coalesce(path("message"), path("note")), "What happened, for people."),
+        Cell("Message", first_line(call("trim", Type.TEXT, Ref("message")))),
+        at("first_observed_at", _FIRST_SEEN, "When it first happened."),
+        since("First Seen", Ref("first_observed_at", Type.TIME)),
+        number(
+            "occurrences",
+            coalesce(integer("series.count"), case((equal(_COUNT, 0), 1), otherwise=_COUNT)),
+            "How often it happened.",
+            "Count",
+        ),
+        Cell("Name", Ref("name")),
+        text("action", "action", "What was being done."),
+    )
+
+
+# Both groups serve one storage, and a mirror has one of them: the short name shows whichever it is.
+EVENTS = View(
+    "events",
+    ("",),
+    "Event",
+    "Events: what happened to objects.",
+    _event_members(),
+    short_groups=("", "events.k8s.io"),
+)
+GROUP_EVENTS = View("events", ("events.k8s.io",), "Event", "Events of the newer group.", _event_members())
+
+CLUSTER = (
+    NODES,
+    NAMESPACES,
+    EVENTS,
+    GROUP_EVENTS,
+    RESOURCE_QUOTAS,
+    LIMIT_RANGES,
+    LEASES,
+    LEASE_CANDIDATES,
+    COMPONENT_STATUSES,
 )

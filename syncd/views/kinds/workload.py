@@ -1,15 +1,42 @@
-"""What makes pods: deployments and their like, jobs, templates."""
+"""What makes pods: deployments and their like, jobs, templates; and what scales and guards them."""
 
 from __future__ import annotations
 
 from syncd.views.expression import (
+    Call,
+    Case,
+    Expression,
+    Key,
+    Over,
+    Ref,
+    Type,
+    above,
+    boolean,
+    both,
+    call,
+    case,
+    coalesce,
+    concat,
+    condition,
+    count,
+    elapsed,
+    equal,
+    exists,
+    first,
+    human,
+    integer,
     items,
     join,
     path,
+    present,
+    scalar,
+    some,
+    subtract,
+    true,
     zero,
 )
-from syncd.views.selector import label_selector
-from syncd.views.view import AGE, Cell, Column, View, json, number, slash, text
+from syncd.views.selector import label_selector, labels_text
+from syncd.views.view import AGE, Cell, Column, View, at, json, number, slash, text, yes
 
 
 def containers(place: str) -> tuple[Column, Column]:
@@ -24,14 +51,16 @@ def containers(place: str) -> tuple[Column, Column]:
 def selector(place: str) -> tuple[Column, Column]:
     """A label selector as text and as it is."""
     return (
-        text(
-            "selector",
-            label_selector(place),
-            "Which pods are its own, as kubectl writes it.",
-            "Selector",
-            "<none>",
-        ),
+        text("selector", label_selector(place), "Which pods are its own.", "Selector", "<none>"),
         json("selector_json", place, "The same as it is in the object."),
+    )
+
+
+def _asks(place: str) -> tuple[Column, ...]:
+    """What the pods of a template ask for."""
+    return (
+        text("service_account", f"{place}.spec.serviceAccountName", "Its pods run as this account."),
+        text("priority_class", f"{place}.spec.priorityClassName", "Priority class of its pods."),
     )
 
 
@@ -44,14 +73,350 @@ DEPLOYMENTS = View(
         number("ready_replicas", zero("status.readyReplicas"), "Pods that are ready."),
         number("replicas", zero("spec.replicas"), "Pods that are wanted."),
         Cell("Ready", slash("ready_replicas", "replicas")),
-        number(
-            "updated_replicas", zero("status.updatedReplicas"), "Pods of the newest template.", "Up-to-date"
-        ),
-        number(
-            "available_replicas", zero("status.availableReplicas"), "Pods that are available.", "Available"
+        number("updated_replicas", zero("status.updatedReplicas"), "Pods of the new template.", "Up-to-date"),
+        number("available_replicas", zero("status.availableReplicas"), "Pods fit for use.", "Available"),
+        AGE,
+        *containers("spec.template"),
+        text("selector", label_selector("spec.selector"), "Which pods are its own.", "Selector"),
+        json("selector_json", "spec.selector", "The same as it is in the object."),
+        number("unavailable_replicas", zero("status.unavailableReplicas"), "Pods that are missing."),
+        text("strategy", "spec.strategy.type", "RollingUpdate or Recreate."),
+        yes("paused", coalesce(boolean("spec.paused"), False), "Whether it is held."),
+        yes("available", equal(condition("Available"), "True"), "Whether its condition Available is true."),
+        text("progressing_reason", condition("Progressing", "reason"), "How its roll-out goes."),
+        number("observed_generation", "status.observedGeneration", "The generation that was acted on."),
+        *_asks("spec.template"),
+    ),
+)
+
+REPLICA_SETS = View(
+    "replicasets",
+    ("apps",),
+    "ReplicaSet",
+    "Replica sets: so many pods of one template, most often for a deployment.",
+    (
+        number("replicas", zero("spec.replicas"), "Pods that are wanted.", "Desired"),
+        number("current_replicas", zero("status.replicas"), "Pods that there are.", "Current"),
+        number("ready_replicas", zero("status.readyReplicas"), "Pods that are ready.", "Ready"),
+        AGE,
+        *containers("spec.template"),
+        *selector("spec.selector"),
+        number("available_replicas", zero("status.availableReplicas"), "Pods fit for use."),
+        *_asks("spec.template"),
+    ),
+)
+
+REPLICATION_CONTROLLERS = View(
+    "replicationcontrollers",
+    ("",),
+    "ReplicationController",
+    "Replication controllers: what came before replica sets.",
+    (
+        number("replicas", zero("spec.replicas"), "Pods that are wanted.", "Desired"),
+        number("current_replicas", zero("status.replicas"), "Pods that there are.", "Current"),
+        number("ready_replicas", zero("status.readyReplicas"), "Pods that are ready.", "Ready"),
+        AGE,
+        *containers("spec.template"),
+        text("selector", labels_text("spec.selector"), "The labels of its pods.", "Selector", "<none>"),
+        json("selector_json", "spec.selector", "The same as it is in the object."),
+        number("available_replicas", zero("status.availableReplicas"), "Pods fit for use."),
+        *_asks("spec.template"),
+    ),
+)
+
+STATEFUL_SETS = View(
+    "statefulsets",
+    ("apps",),
+    "StatefulSet",
+    "Stateful sets: pods with a name and volumes of their own.",
+    (
+        number("ready_replicas", zero("status.readyReplicas"), "Pods that are ready."),
+        number("replicas", zero("spec.replicas"), "Pods that are wanted."),
+        Cell("Ready", slash("ready_replicas", "replicas")),
+        AGE,
+        *containers("spec.template"),
+        *(Column(one.name, one.type, one.value, one.description) for one in selector("spec.selector")),
+        number("current_replicas", zero("status.currentReplicas"), "Pods of the current template."),
+        number("updated_replicas", zero("status.updatedReplicas"), "Pods of the new template."),
+        number("available_replicas", zero("status.availableReplicas"), "Pods fit for use."),
+        text("service", "spec.serviceName", "The service that names its pods."),
+        text("strategy", "spec.updateStrategy.type", "RollingUpdate or OnDelete."),
+        *_asks("spec.template"),
+    ),
+)
+
+DAEMON_SETS = View(
+    "daemonsets",
+    ("apps",),
+    "DaemonSet",
+    "Daemon sets: a pod on every node that fits.",
+    (
+        number("desired", zero("status.desiredNumberScheduled"), "Nodes that shall have it.", "Desired"),
+        number("scheduled", zero("status.currentNumberScheduled"), "Nodes that have it.", "Current"),
+        number("ready", zero("status.numberReady"), "Nodes where it is ready.", "Ready"),
+        number("updated", zero("status.updatedNumberScheduled"), "Of the new template.", "Up-to-date"),
+        number("available", zero("status.numberAvailable"), "Nodes where it is fit for use.", "Available"),
+        text(
+            "node_selector",
+            labels_text("spec.template.spec.nodeSelector"),
+            "Labels that its nodes must have.",
+            "Node Selector",
+            "<none>",
         ),
         AGE,
         *containers("spec.template"),
         *selector("spec.selector"),
+        number("unavailable", zero("status.numberUnavailable"), "Nodes where it is missing."),
+        number("misscheduled", zero("status.numberMisscheduled"), "Nodes that have it and should not."),
+        text("strategy", "spec.updateStrategy.type", "RollingUpdate or OnDelete."),
+        *_asks("spec.template"),
     ),
+)
+
+
+def _is(kind: str) -> Expression:
+    return true(equal(condition(kind), "True"))
+
+
+_STARTED, _COMPLETED = Ref("started_at", Type.TIME), Ref("completed_at", Type.TIME)
+_SUCCEEDED = Ref("succeeded", Type.INTEGER)
+JOBS = View(
+    "jobs",
+    ("batch",),
+    "Job",
+    "Jobs: pods that run to an end.",
+    (
+        text(
+            "status",
+            case(
+                (_is("Complete"), "Complete"),
+                (_is("Failed"), "Failed"),
+                (present(path("metadata.deletionTimestamp")), "Terminating"),
+                (_is("Suspended"), "Suspended"),
+                (_is("FailureTarget"), "FailureTarget"),
+                (_is("SuccessCriteriaMet"), "SuccessCriteriaMet"),
+                otherwise="Running",
+            ),
+            "Running, Complete, Failed, Suspended, Terminating, …",
+            "Status",
+        ),
+        number("succeeded", zero("status.succeeded"), "Pods that succeeded."),
+        number("completions", "spec.completions", "Pods that shall succeed; NULL: one is enough."),
+        number("parallelism", "spec.parallelism", "Pods that may run at once."),
+        Cell(
+            "Completions",
+            case(
+                (present(Ref("completions")), slash("succeeded", "completions")),
+                (
+                    above(Ref("parallelism", Type.INTEGER), 1),
+                    concat(_SUCCEEDED, "/1 of ", Ref("parallelism", Type.INTEGER)),
+                ),
+                otherwise=concat(_SUCCEEDED, "/1"),
+            ),
+        ),
+        at("started_at", "status.startTime", "When it began."),
+        at("completed_at", "status.completionTime", "When it succeeded."),
+        Cell(
+            "Duration",
+            coalesce(human(elapsed(_STARTED, coalesce(_COMPLETED, Call("now", (), Type.TIME)))), ""),
+            relative=True,
+        ),
+        AGE,
+        *containers("spec.template"),
+        *selector("spec.selector"),
+        number("active", zero("status.active"), "Pods that run."),
+        number("failed", zero("status.failed"), "Pods that failed."),
+        number("backoff_limit", "spec.backoffLimit", "Failures that it bears."),
+        yes("suspended", coalesce(boolean("spec.suspend"), False), "Whether it is held."),
+        text("failure_reason", condition("Failed", "reason"), "Why it failed."),
+        *_asks("spec.template"),
+    ),
+)
+
+_SUSPEND = boolean("spec.suspend")
+CRON_JOBS = View(
+    "cronjobs",
+    ("batch",),
+    "CronJob",
+    "Cron jobs: jobs by the clock.",
+    (
+        text("schedule", "spec.schedule", "When, in cron's words.", "Schedule"),
+        text("time_zone", "spec.timeZone", "In which time zone.", "Timezone", "<none>"),
+        yes("suspended", coalesce(_SUSPEND, False), "Whether it is held."),
+        Cell(
+            "Suspend",
+            case((_SUSPEND, "True"), (Call("not", (_SUSPEND,), Type.BOOLEAN), "False"), otherwise="<unset>"),
+        ),
+        number("active", count(items("status.active")), "Jobs of it that run.", "Active"),
+        at("last_schedule_at", "status.lastScheduleTime", "When it last began a job."),
+        Cell(
+            "Last Schedule",
+            coalesce(human(elapsed(Ref("last_schedule_at", Type.TIME))), "<none>"),
+            relative=True,
+        ),
+        AGE,
+        *containers("spec.jobTemplate.spec.template"),
+        *selector("spec.jobTemplate.spec.selector"),
+        at("last_successful_at", "status.lastSuccessfulTime", "When a job of it last succeeded."),
+        text("concurrency_policy", "spec.concurrencyPolicy", "Allow, Forbid or Replace."),
+        *_asks("spec.jobTemplate.spec.template"),
+    ),
+)
+
+POD_TEMPLATES = View(
+    "podtemplates",
+    ("",),
+    "PodTemplate",
+    "Pod templates that stand by themselves.",
+    (
+        *containers("template"),
+        text("pod_labels", labels_text("template.metadata.labels"), "Its labels.", "Pod Labels", "<none>"),
+    ),
+)
+
+_OWNERS = items("metadata.ownerReferences")
+_GROUP_END = call("find", Type.INTEGER, path("apiVersion"), "/")
+_GROUP = call("substr", Type.TEXT, path("apiVersion"), 1, subtract(_GROUP_END, 1))
+_QUALIFIED = concat(path("kind"), case((above(_GROUP_END, 0), concat(".", _GROUP)), otherwise=""))
+CONTROLLER_REVISIONS = View(
+    "controllerrevisions",
+    ("apps",),
+    "ControllerRevision",
+    "Controller revisions: the states that a daemon set or stateful set had.",
+    (
+        text(
+            "controller",
+            first(
+                _OWNERS,
+                concat(call("lower", Type.TEXT, _QUALIFIED), "/", path("name")),
+                true(boolean("controller")),
+            ),
+            "Whose state it is: `statefulset.apps/web`.",
+            "Controller",
+            "<none>",
+        ),
+        number("revision", "revision", "Its number.", "Revision", "0"),
+        AGE,
+    ),
+)
+
+POD_DISRUPTION_BUDGETS = View(
+    "poddisruptionbudgets",
+    ("policy",),
+    "PodDisruptionBudget",
+    "Pod disruption budgets: how many pods may be away at once.",
+    (
+        text("min_available", scalar("spec.minAvailable"), "A number or a share.", "Min Available", "N/A"),
+        text(
+            "max_unavailable", scalar("spec.maxUnavailable"), "A number or a share.", "Max Unavailable", "N/A"
+        ),
+        number(
+            "allowed_disruptions",
+            zero("status.disruptionsAllowed"),
+            "Pods that may go now.",
+            "Allowed Disruptions",
+        ),
+        AGE,
+        number("current_healthy", zero("status.currentHealthy"), "Pods that are well."),
+        number("desired_healthy", zero("status.desiredHealthy"), "Pods that must be well."),
+        number("expected_pods", zero("status.expectedPods"), "Pods that it counts."),
+        text("selector", label_selector("spec.selector"), "Which pods it guards."),
+        json("selector_json", "spec.selector", "The same as it is in the object."),
+    ),
+)
+
+# --- horizontal pod autoscalers -------------------------------------------------------------------
+
+_CURRENT = items("status.currentMetrics", root=True)
+_SAME_PLACE = equal(Key(Type.INTEGER), Key(Type.INTEGER, up=1))
+
+
+def _current(source: str, field: str) -> Over:
+    """A field of the status at the metric's place in the list, if that is of the same kind."""
+    return first(_CURRENT, path(f"{source}.current.{field}"), _SAME_PLACE)
+
+
+def _amount(source: str, field: str) -> Case:
+    """Where the status does not say, kubectl prints a pointer that nobody looked at."""
+    there = exists(_CURRENT, both(_SAME_PLACE, present(path(source))))
+    return case((there, coalesce(_current(source, field), "<nil>")), otherwise="<unknown>")
+
+
+def _resource(source: str) -> Case:
+    target = path(f"{source}.target.averageValue")
+    percent = path(f"{source}.target.averageUtilization")
+    name = concat(coalesce(path(f"{source}.name"), ""), ": ")
+    by_value = concat(name, _amount(source, "averageValue"), "/", target)
+    used = coalesce(concat(_current(source, "averageUtilization"), "%"), "<unknown>")
+    by_share = concat(name, used, "/", coalesce(concat(percent, "%"), "<auto>"))
+    return case((present(target), by_value), otherwise=by_share)
+
+
+def _valued(source: str) -> Case:
+    average = path(f"{source}.target.averageValue")
+    used = coalesce(_current(source, "averageValue"), "<unknown>")
+    plain = concat(_amount(source, "value"), "/", coalesce(path(f"{source}.target.value"), "<nil>"))
+    return case((present(average), concat(used, "/", average, " (avg)")), otherwise=plain)
+
+
+_KIND = path("type")
+_METRIC = case(
+    (equal(_KIND, "Resource"), _resource("resource")),
+    (equal(_KIND, "ContainerResource"), _resource("containerResource")),
+    (
+        equal(_KIND, "Pods"),
+        concat(_amount("pods", "averageValue"), "/", coalesce(path("pods.target.averageValue"), "<nil>")),
+    ),
+    (equal(_KIND, "Object"), _valued("object")),
+    (equal(_KIND, "External"), _valued("external")),
+    otherwise="<unknown type>",
+)
+# autoscaling/v1 knows the share of CPU alone.
+_OLD_TARGET = concat(
+    "cpu: ",
+    coalesce(concat(integer("status.currentCPUUtilizationPercentage"), "%"), "<unknown>"),
+    "/",
+    integer("spec.targetCPUUtilizationPercentage"),
+    "%",
+)
+AUTOSCALERS = View(
+    "horizontalpodautoscalers",
+    ("autoscaling",),
+    "HorizontalPodAutoscaler",
+    "Horizontal pod autoscalers: how many copies something has, by what it uses.",
+    (
+        text("target_kind", "spec.scaleTargetRef.kind", "Kind of what it scales."),
+        text("target_name", "spec.scaleTargetRef.name", "Name of what it scales."),
+        Cell("Reference", concat(coalesce(Ref("target_kind"), ""), "/", coalesce(Ref("target_name"), ""))),
+        text(
+            "targets",
+            coalesce(some(items("spec.metrics"), _METRIC, 2, ", "), _OLD_TARGET),
+            "How it stands and should stand: `cpu: 40%/80%`.",
+            "Targets",
+            "<none>",
+        ),
+        number("min_replicas", "spec.minReplicas", "Copies at least.", "MinPods", "<unset>"),
+        number("max_replicas", zero("spec.maxReplicas"), "Copies at most.", "MaxPods"),
+        number("current_replicas", zero("status.currentReplicas"), "Copies that there are.", "Replicas"),
+        AGE,
+        number("desired_replicas", zero("status.desiredReplicas"), "Copies that it wants."),
+        at("last_scale_at", "status.lastScaleTime", "When it last changed the number."),
+        yes("able_to_scale", equal(condition("AbleToScale"), "True"), "Whether it can."),
+        yes("scaling_active", equal(condition("ScalingActive"), "True"), "Whether it does."),
+        yes("scaling_limited", equal(condition("ScalingLimited"), "True"), "Whether a bound stops it."),
+    ),
+)
+
+WORKLOADS = (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    JOBS,
+    CRON_JOBS,
+    REPLICATION_CONTROLLERS,
+    POD_TEMPLATES,
+    CONTROLLER_REVISIONS,
+    POD_DISRUPTION_BUDGETS,
+    AUTOSCALERS,
 )
