@@ -24,8 +24,8 @@ from syncd.kube.user import credentials, impersonation
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
-"""Collections inside one another. The C loader recurses on the machine's stack, and the process dies of some ten
-thousand, which a small file can hold.
+"""Collections inside one another. The C loader recurses on the machine's stack: some ten thousand, which a
+small file can hold, end the process.
 """
 _KINDS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
