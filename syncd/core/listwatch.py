@@ -62,12 +62,13 @@ class Listed:
 @dataclass(frozen=True, slots=True)
 class Watching:
     """A watch is open since `since`. Events up to `received` have come; `closed` is the last version of
-    which all have.
+    which all have. `alike` counts those that came at `received` where that is not closed.
     """
 
     since: str
     received: str
     closed: str
+    alike: int = 0
 
 
 State = Listing | Initial | Listed | Watching
@@ -260,6 +261,16 @@ class ListWatch:
         order = compare_versions(self._highest, self.position)
         return self._highest if order == 1 else self.position
 
+    def passed(self, version: str) -> bool:
+        """Whether everything up to and including a version has come: a later one has, or this one is closed.
+
+        Raises:
+            ProtocolError: a snapshot is under way.
+        """
+        if isinstance(self.state, Watching) and compare_versions(self.state.received, version) == 1:
+            return True
+        return compare_versions(self.position, version) in (0, 1)
+
     def watch_opened(self) -> None:
         """The server accepted a watch from `position`."""
         if not isinstance(self.state, Listed):
@@ -299,10 +310,11 @@ class ListWatch:
             return (change,)  # a duplicate from before this watch; the store's guard drops it
         order = compare_versions(version, state.received)
         if order == 0:
+            self.state = replace(state, alike=state.alike + 1)
             return (change,)
         if order == -1:
             raise ProtocolError(f"the watch went back from {state.received} to {version}")
-        self.state = Watching(state.since, received=version, closed=state.received)
+        self.state = Watching(state.since, received=version, closed=state.received, alike=1)
         self._highest = version
         return (change,) if state.closed == state.received else (Reached(state.received), change)
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from syncd.core.change import Batch, Deletion, Drift, DriftKind, KeyRange, RowVersion
 from syncd.core.document import Item
 from syncd.core.errors import FenceLost, ProtocolError, SyncdError
-from syncd.core.frames import EventType, LineSplitter, parse_frame
-from syncd.core.listwatch import ListWatch, SnapshotPage, Watching
-from syncd.core.ports import Report, WatchRequest
+from syncd.core.listwatch import ListWatch, SnapshotPage
+from syncd.core.ports import Report
 from syncd.core.resource import Cause, compare_versions
 from syncd.core.snapshot import difference, judge
 from syncd.sync.environment import Environment
 from syncd.sync.inbox import Relist, Task
 from syncd.sync.reflector import POLL, Reflector
+from syncd.sync.side_watch import side_watch
 from syncd.sync.snapshot import PAGE_BYTES, pages
 
 HELD_BYTES = 64 * 1024 * 1024  # of differing objects; past it the table is not drifting but wrong: relist
@@ -236,7 +236,7 @@ class Reconcile:
         if await self._passed(timing.side_watch * 0.1):
             return
         for _ in range(SIDE_WATCHES if self._reflector.settings.bookmarks else 0):
-            await self._side_watch()
+            await side_watch(self._environment, self._reflector, self.report.list_version)
             if await self._passed(timing.side_watch * 0.1):
                 return
         if await self._passed(timing.catch_up):
@@ -250,46 +250,11 @@ class Reconcile:
         while True:
             if self._reflector.machine is not self._machine:
                 raise Void("the stream began anew meanwhile")
-            position = self._machine.position
-            if compare_versions(position, self.report.list_version) in (0, 1):
+            if self._machine.passed(self.report.list_version):
                 return True
             if clock.monotonic() >= until:
                 return False
             await clock.sleep(min(0.02, patience / 4))
-
-    async def _side_watch(self) -> None:
-        """A watch from the stream's position, too short to be anything but a question: no event and a
-        bookmark mean that the stream is level with the bookmark.
-        """
-        reflector, timing = self._reflector, self._environment.timing
-        since = reflector.machine.position
-        seconds = max(1, round(timing.side_watch))
-        splitter = LineSplitter()
-        try:
-            async with (
-                asyncio.timeout(seconds + timing.watch_margin),
-                self._environment.api.watch(reflector.stream, WatchRequest(since, seconds)) as chunks,
-            ):
-                async for chunk in chunks:
-                    for line in splitter.feed(chunk):
-                        frame = parse_frame(line)
-                        if frame is None:
-                            continue
-                        if frame.type is not EventType.BOOKMARK:
-                            return  # an event: the stream gets it too, and will pass by itself
-                        self._bookmark(since, frame.bookmark()[0])
-                        if compare_versions(reflector.machine.position, self.report.list_version) != -1:
-                            return
-        except TimeoutError:
-            return
-
-    def _bookmark(self, since: str, version: str) -> None:
-        """Counts as the stream's own, if the stream is still where the side watch began."""
-        reflector, state = self._reflector, self._reflector.machine.state
-        if isinstance(state, Watching) and state.received == state.closed == since:
-            now = self._environment.clock.monotonic()
-            for change in reflector.machine.bookmark_received(version):
-                reflector.inbox.put(change, now)
 
     # --- judging ----------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class FakeApi:
         short: seconds; a watch for no more is over once it has said what it has to say.
         initial: what the next WatchLists deliver instead of the truth; each open watch is given to one.
         bookmark_at_once: a watch that has nothing else to say begins with a bookmark.
+        bookmark_after: one that has something to say says it, and a bookmark after it.
     """
 
     server = "https://fake"
@@ -83,6 +84,7 @@ class FakeApi:
         self.expired_in_stream = True
         self.dropping = False
         self.bookmark_at_once = False
+        self.bookmark_after = False
         self.short = 10
         self.forbidden: SyncdError | None = None
         self.items: Callable[[list[Json]], Iterable[Json]] = lambda listed: listed
@@ -194,6 +196,8 @@ class FakeApi:
             raise gone()
         elif missed := [raw for at, raw in self._history if at > since]:
             watch.push(b"".join(missed))
+            if self.bookmark_after:
+                watch.push(bookmark(self.rv))
         elif self.bookmark_at_once and since < self.rv:
             watch.push(bookmark(self.rv))
         if request.timeout_seconds <= self.short:

@@ -54,6 +54,19 @@ def test_a_version_is_closed_by_a_higher_one() -> None:
     assert feed(watching(), added("a", 101), modified("b", 103)) == ["+a@101", "=101", "+b@103"]
 
 
+def test_a_version_is_passed_when_it_is_closed_or_a_later_one_came() -> None:
+    machine = watching("100")
+    feed(machine, added("a", 105), deleted("b", 105))
+    assert [machine.passed(str(version)) for version in (99, 100, 104, 105, 106)] == [True] * 3 + [False] * 2
+    assert machine.state == Watching("100", received="105", closed="100", alike=2)
+    feed(machine, bookmark(105))
+    assert machine.passed("105")
+    assert machine.state == Watching("100", received="105", closed="105")
+    feed(machine, added("c", 110))
+    machine.stream_ended()
+    assert not machine.passed("109"), "the next watch begins below, and what comes first is not known"
+
+
 def test_a_version_is_closed_by_a_bookmark() -> None:
     assert feed(watching(), added("a", 101), bookmark(101)) == ["+a@101", "=101"]
     assert feed(watching(), bookmark(120)) == ["=120"]
