@@ -83,7 +83,7 @@ def postgres_place(postgres_url: str) -> Iterator[DatabasePlace]:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         left = _sessions(connection, schema)
         connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-    assert not left, f"{left} connections left open"
+    assert not left, f"connections left open: {left}"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -101,12 +101,10 @@ def _left_open(place: DatabasePlace) -> list[str]:
     return [file for file in files if file.startswith(str(place.path))]
 
 
-def _sessions(connection: psycopg.Connection[tuple[Any, ...]], application: str) -> int:
-    """How many of the test's sessions are still there after a fair while: a backend takes its time."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-    for _ in range(1000):
-        [(left,)] = connection.execute(query, (application,)).fetchall()
-        if left == 0:
-            break
+def _sessions(connection: psycopg.Connection[tuple[Any, ...]], application: str) -> list[tuple[Any, ...]]:
+    """What the test's sessions do that are still there after a fair while: a backend takes its time."""
+    query = "SELECT state, query FROM pg_stat_activity WHERE application_name = %s"
+    ends_at = time.monotonic() + 20.0
+    while (left := connection.execute(query, (application,)).fetchall()) and time.monotonic() < ends_at:
         time.sleep(0.005)
-    return int(left)
+    return left

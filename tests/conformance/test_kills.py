@@ -15,7 +15,7 @@ import pytest
 from tests.conformance.site import Site
 from tests.e2e.world import CONFIGMAPS, PODS, Reader, until
 
-KILLS = int(os.environ.get("SYNCD_TEST_KILLS", "4"))
+KILLS = int(os.environ.get("SYNCD_TEST_KILLS", "2"))
 """In each scenario, on each database. Each costs the start of a process: `make test-kills` takes ten."""
 
 
