@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from syncd.core.relation import Relations
-from syncd.views import part
+from syncd.views import freshness, part
 from syncd.views.kinds import CATALOGUE
 from syncd.views.parts import PARTS
 from syncd.views.rendering import RENDERERS, relations
@@ -16,4 +16,4 @@ def everything(dialect: str) -> Relations:
     kinds = relations(CATALOGUE, dialect)
     renderer = RENDERERS[dialect]()
     parts = tuple(part.relation(each, renderer) for each in PARTS)
-    return replace(kinds, views=(*kinds.views, *parts))
+    return replace(kinds, views=(*kinds.views, *parts, freshness.relation(dialect)))
