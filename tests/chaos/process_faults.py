@@ -13,7 +13,7 @@ from tests.chaos.daemon import Child, InProcess, Mirror
 from tests.chaos.schedule import Step
 from tests.chaos.site import SCOPES, TYPES, Site
 
-START = 1.2  # seconds within which a process that starts may be met at anything
+START = 0.8  # seconds within which a process that starts may be met at anything
 
 
 class ProcessFaults:

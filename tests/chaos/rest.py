@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from tests.chaos.history import Type
+from tests.chaos.replay import unequal
 from tests.chaos.site import TYPES, Failed, Site
 
 REST = 25.0
@@ -40,6 +41,8 @@ class Rest:
         assert taken is not None
         found += site.checker.wrong(taken)
         found += site.checker.tombstones(site.table, taken, rescoped=site.rescoped)
+        if site.schedule.record != "none":
+            found += unequal(site.table, documents=site.schedule.record == "versions")
         query = "SELECT object_key, error FROM syncd_quarantine"
         found += [f"quarantined: {row}" for row in site.table.ask(query)]
         found += self._faults_of_our_own()

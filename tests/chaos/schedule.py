@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 TARGETS = ("configmaps", "pods", "widgets")
 ON_SQLITE, ON_POSTGRESQL = "sqlite", "postgresql"
+RECORDS = ("none", "changes", "versions")
 STATUSES = (401, 403, 404, 410, 429, 500, 503, 504)
 
 
@@ -48,6 +49,7 @@ class Schedule:
         history: events that the server remembers of each resource.
         queue: bytes that may wait for their commit.
         polls: the first resource is polled, not watched.
+        record: of changes, as the configuration spells it.
     """
 
     seed: int
@@ -59,6 +61,7 @@ class Schedule:
     history: int
     queue: int
     polls: bool
+    record: str
     steps: tuple[Step, ...]
 
 
@@ -146,7 +149,8 @@ THEMES: tuple[tuple[str, ...], ...] = (
 )
 """What comes more often in a seed: faults that meet their like find more than an even mixture does."""
 THEME = 5.0  # times as often
-MOST_STARTS = 4
+STARTS = frozenset({"kill", "freeze", "rival", "terminate", "reconfigure"})
+MOST_STARTS = 3
 """Of a daemon that is a process, in one seed: each costs an interpreter's start."""
 
 
@@ -165,6 +169,7 @@ def schedule(seed: int) -> Schedule:
         history=rand.choice((30, 300, 100_000, 100_000)),
         queue=rand.choice((1 << 20, 32 << 20)),
         polls=rand.random() < 0.1,
+        record=rand.choice(RECORDS),
         steps=tuple(_steps(rand, dialect, process)),
     )
 
@@ -174,9 +179,9 @@ def _steps(rand: random.Random, dialect: str, process: bool) -> Iterator[Step]:
     theme = rand.choice(THEMES)
     weights = [kind.weight * (THEME if kind.name in theme else 1.0) for kind in possible]
     starts = 0
-    for _ in range(rand.randint(15, 40)):
+    for _ in range(rand.randint(15, 25 if process else 40)):
         [kind] = rand.choices(possible, weights)
-        if process and (kind.process or kind.name == "reconfigure"):
+        if process and kind.name in STARTS:
             starts += 1
             if starts > MOST_STARTS:
                 continue

@@ -66,7 +66,7 @@ def _told(world: World, error: Exception) -> list[str]:
     planned = world.schedule
     where = "at rest" if world.ran > len(planned.steps) else f"at step {world.ran}"
     kept = f"{planned.history} events kept, queues of {planned.queue >> 20} MiB"
-    polls = ", configmaps polled" if planned.polls else ""
+    polls = f", {planned.record} recorded{', configmaps polled' if planned.polls else ''}"
     lines = [
         f"  seed {planned.seed} failed {where}: {error!r}",
         f"  {planned.objects} objects of each, pages of {planned.page_size}, {kept}{polls}",

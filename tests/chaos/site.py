@@ -106,6 +106,7 @@ class Site:
             "resources": [self._entry(type_, scope) for type_, scope in self.history.scopes.items()],
             "initial": self.schedule.initial,
             "limits": {"queue_bytes": self.schedule.queue},
+            "history": self.schedule.record,
             "reconcile": {"enabled": False},
             "server": {"listen": ""},
             "log": {"format": "json", "level": "debug"},

@@ -1,0 +1,1 @@
+"""What must hold for any input: the pure core against models, and whatever bytes the outside sends."""
