@@ -115,13 +115,7 @@ async def test_nobody_there_and_no_answer() -> None:
         with pytest.raises(Undelivered, match=r"127\.0\.0\.1:9"):
             await webhook.send(BODY)
 
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server, Webhook(f"http://127.0.0.1:{port}/", timeout=0.1) as webhook:
+    async with Server().serving() as server, Webhook(server.url, timeout=0.1) as webhook:
         with pytest.raises(Undelivered, match="within"):
             await webhook.send(BODY)
 
