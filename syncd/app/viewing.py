@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from syncd.core.errors import StoreError
 from syncd.logs import get
 from syncd.store.database import Database
+from syncd.store.glossary import described
 from syncd.store.views import Action, Outcome
 from syncd.views.catalogue import everything
 
@@ -29,7 +30,7 @@ async def show(database: Database, *, rebuild: bool = False) -> list[Outcome]:
         StoreUnavailable: the database is away.
     """
     dialect = "sqlite" if database.engine.is_sqlite else "postgresql"
-    return await database.show_views(everything(dialect), rebuild=rebuild)
+    return await database.show_views(everything(dialect, described(dialect)), rebuild=rebuild)
 
 
 @asynccontextmanager

@@ -52,15 +52,40 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedColumn:
+    """A column of a table, its type as PostgreSQL names it."""
+
+    name: str
+    type: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A table of syncd's, for people."""
+
+    name: str
+    description: str
+    columns: tuple[DescribedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Relations:
-    """Everything that a database shall have: functions first (name → SQL, none on SQLite), then views."""
+    """Everything that a database shall have: functions first (name → SQL, none on SQLite), then views, and
+    what is said of the tables.
+    """
 
     functions: tuple[tuple[str, str], ...]
     views: tuple[Relation, ...]
+    tables: tuple[Described, ...] = ()
 
     @property
     def function_digest(self) -> str:
         return hashlib.sha256(repr(self.functions).encode()).hexdigest()[:32]
+
+    @property
+    def table_digest(self) -> str:
+        return hashlib.sha256(repr(self.tables).encode()).hexdigest()[:32]
 
 
 def relation_name(*parts: str) -> str:

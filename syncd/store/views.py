@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.errors import StoreUnavailable
 from syncd.core.relation import Relation, Relations, select
+from syncd.store import comments
 from syncd.store.engine import Engine
 from syncd.store.errors import driver_error
 from syncd.store.lease import database_now
@@ -93,6 +94,7 @@ async def apply(engine: Engine, wanted: Relations, *, rebuild: bool = False) -> 
     """
     async with engine.reading() as connection:
         known = await _known(connection, engine)
+    await comments.keep(engine, wanted, known.digests.get(comments.NAME))
     plan = _plan(known, wanted, rebuild)
     if not plan.changed and not plan.removed and not plan.functions:
         return []
