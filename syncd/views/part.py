@@ -4,8 +4,6 @@
 to the view of its kind, `stream_id` to its freshness.
 """
 
-
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -11,28 +11,35 @@ from typing import ClassVar
 from syncd.views.expression import Listing, Over, Path, Type
 from syncd.views.render import Frame, Frames, Renderer, quoted
 
-# A suffix's factor as a numeric constant; the empty one is in the CASE's ELSE.
 _FACTORS = (
-    ("Ki", 2**10), ("Mi", 2**20), ("Gi", 2**30), ("Ti", 2**40), ("Pi", 2**50), ("Ei", 2**60),
-    ("n", "1e-9"), ("u", "1e-6"), ("m", "1e-3"), ("k", "1e3"), ("M", "1e6"), ("G", "1e9"), ("T", "1e12"),
-    ("P", "1e15"), ("E", "1e18"),
+    ("m", "0.001"), ("k", "1e3"), ("M", "1e6"), ("G", "1e9"), ("T", "1e12"), ("P", "1e15"), ("E", "1e18"),
+    ("n", "1e-9"), ("u", "1e-6"),
 )  # fmt: skip
-_CASES = " ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
-_QUANTITY = (
-    "substring(quantity from '^[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?')::numeric"
-    " * CASE substring(quantity from '^[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?(.*)$')"
-    f" {_CASES} ELSE 1 END"
-)
+_DECIMAL = "\n    ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
+
+
+def _quantity(name: str, kind: str, result: str) -> str:
+    """A function of a quantity. In PL/pgSQL, which is called in a fifth of the time of SQL."""
+    return f"""
+CREATE OR REPLACE FUNCTION {name}(quantity text) RETURNS {kind}
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT AS $$
+DECLARE
+  exact numeric;
+BEGIN
+  IF quantity !~ '^[-+]?[0-9.]+([eE][-+]?[0-9]+)?([numkMGTPE]|[KMGTPE]i)?$' THEN
+    RETURN NULL;
+  END IF;
+  exact := rtrim(quantity, 'numkKMGTPEi')::numeric * CASE right(quantity, 1)
+    WHEN 'i' THEN 1::bigint << 10 * strpos('KMGTPE', left(right(quantity, 2), 1))
+    {_DECIMAL}
+    ELSE 1 END;
+  RETURN {result};
+END $$"""
+
 
 FUNCTIONS = {
-    "syncd_cores": f"""
-CREATE OR REPLACE FUNCTION syncd_cores(quantity text) RETURNS double precision
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
-AS $$ SELECT (ceil({_QUANTITY} * 1000) / 1000)::double precision $$""",
-    "syncd_units": f"""
-CREATE OR REPLACE FUNCTION syncd_units(quantity text) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
-AS $$ SELECT least(ceil({_QUANTITY}), 9223372036854775807)::bigint $$""",
+    "syncd_cores": _quantity("syncd_cores", "double precision", "ceil(exact * 1000) / 1000"),
+    "syncd_units": _quantity("syncd_units", "bigint", "least(ceil(exact), 9223372036854775807)"),
     "syncd_time": """
 CREATE OR REPLACE FUNCTION syncd_time(value text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT
@@ -97,10 +104,15 @@ class PostgresqlRenderer(Renderer):
         if listing.entries:
             guarded = f"CASE jsonb_typeof({value}) WHEN 'object' THEN {value} END"
             return f"jsonb_each({guarded}) AS {alias}(key, value)", "", f'{alias}.key COLLATE "C"'
-        guarded = f"CASE jsonb_typeof({value}) WHEN 'array' THEN {value} END"
         if listing.outer:
-            guarded = f"coalesce(nullif({guarded}, '[]'), '[null]')"
-        source = f"jsonb_array_elements({guarded}) WITH ORDINALITY AS {alias}(value, ordinal)"
+            guarded = f"CASE jsonb_typeof({value}) WHEN 'array' THEN nullif({value}, '[]') END"
+            found = f"jsonb_array_elements(coalesce({guarded}, '[null]'))"
+        else:
+            # Strict and silent: anything but an array has no items. The document is unpacked once.
+            place = "".join(map(_step, listing.path.keys))
+            root = self.base(listing.path, frames)
+            found = f"jsonb_path_query({root}, {quoted(f'strict ${place}[*]')}, '{{}}', true)"
+        source = f"{found} WITH ORDINALITY AS {alias}(value, ordinal)"
         return source, "", f"{alias}.ordinal"
 
     def bytewise(self, text: str) -> str:
@@ -167,6 +179,12 @@ def _selector(value: str) -> str:
         f" FROM jsonb_array_elements(CASE jsonb_typeof({expressions}) WHEN 'array' THEN {expressions} END)"
         " WITH ORDINALITY AS x(value, ordinal)) AS r)"
     )
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return '."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _key(key: str | int) -> str:

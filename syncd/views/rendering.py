@@ -27,7 +27,7 @@ def relations(views: Iterable[View], dialect: str) -> Relations:
         if view.short_name not in taken:
             taken.add(view.short_name)
             wide = relation(replace(view, groups=view.short_groups), dialect) if view.short_groups else long
-            found.append(replace(wide, name=view.short_name, short=True))
+            found.append(shortened(wide, view.short_name, dialect, over=not view.short_groups))
     return Relations(tuple(FUNCTIONS.items()) if dialect == "postgresql" else (), tuple(found))
 
 
@@ -49,6 +49,19 @@ def relation(view: View, dialect: str) -> Relation:
         f"FROM {', '.join(source)}\nWHERE {' AND '.join(conditions)}",
         f"{view.groups[0]}/{view.resource}",
     )
+
+
+def shortened(long: Relation, name: str, dialect: str, *, over: bool = True) -> Relation:
+    """The same view under a short name.
+
+    Args:
+        over: on SQLite, select from the long one: each connection there parses the text of every view before
+            it answers anything. On PostgreSQL it would tie the two together for whoever changes one.
+    """
+    if dialect == "sqlite" and over:
+        columns = tuple(replace(column, value=f'o."{column.name}"') for column in long.columns)
+        long = replace(long, columns=columns, source=f"FROM {long.name} AS o")
+    return replace(long, name=name, short=True)
 
 
 def kubectl(view: View, dialect: str, name: str = "") -> str:

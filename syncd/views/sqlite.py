@@ -13,10 +13,8 @@ from syncd.views.render import Frame, Frames, Renderer, quoted
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SPACE = "char(32, 9, 10, 11, 12, 13)"
-# Factors of a quantity in thousandths, so that what is counted stays a whole number.
+# Factors of a quantity's decimal suffixes, in thousandths: what is counted stays a whole number.
 _FACTORS = (
-    ("Ki", "1024000.0"), ("Mi", "1048576000.0"), ("Gi", "1073741824000.0"), ("Ti", "1099511627776000.0"),
-    ("Pi", "1125899906842624000.0"), ("Ei", "1152921504606846976000.0"),
     ("n", "1e-6"), ("u", "1e-3"), ("m", "1.0"), ("k", "1e6"), ("M", "1e9"), ("G", "1e12"), ("T", "1e15"),
     ("P", "1e18"), ("E", "1e21"),
 )  # fmt: skip
@@ -36,7 +34,7 @@ class SqliteRenderer(Renderer):
             return f"nullif({base} -> {place}, 'null')"
         value = f"({base} ->> {place})"
         if path.type is Type.TIME:
-            return time(value)
+            return loose_time(value) if path.loose else time(value)
         if not path.loose:
             return value
         if path.type is Type.TEXT:
@@ -143,6 +141,12 @@ def _selector(value: str) -> str:
 
 
 def time(text: str) -> str:
+    """A time as the API server writes it, in UTC, as `YYYY-MM-DD HH:MM:SS.ffffff`."""
+    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN rtrim(substr({text}, 20), 'Z') ELSE '.' END"
+    return f"substr(replace(substr({text}, 1, 19), 'T', ' ') || {fraction} || '000000', 1, 26)"
+
+
+def loose_time(text: str) -> str:
     """An RFC 3339 text as `YYYY-MM-DD HH:MM:SS.ffffff` in UTC, NULL where it is none.
 
     The fraction is carried as text: strftime knows thousandths alone, and rounds the second.
@@ -157,11 +161,9 @@ def time(text: str) -> str:
 
 
 def _thousandths(quantity: str) -> str:
-    cases = " ".join(
-        f"WHEN {quantity} LIKE '%{suffix}' THEN {factor}" for suffix, factor in _FACTORS if len(suffix) == 2
-    )
-    last = " ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS if len(suffix) == 1)
-    factor = f"CASE {cases} ELSE CASE substr({quantity}, -1) {last} ELSE 1000.0 END END"
+    decimal = " ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
+    binary = f"WHEN 'i' THEN 1000.0 * (1 << 10 * instr('KMGTPE', substr({quantity}, -2, 1)))"
+    factor = f"CASE substr({quantity}, -1) {binary} {decimal} ELSE 1000.0 END"
     return f"(CAST(rtrim({quantity}, 'numkKMGTPEi') AS REAL) * {factor})"
 
 

@@ -169,12 +169,14 @@ def _sum(field: str, resource: str) -> Expression:
     """Of the containers and sidecars; what the pod itself states as a whole comes first."""
     convert = cores if resource == "cpu" else units
     each = convert(path("resources", field, resource))
-    plain, sidecars = total(_CONTAINERS, each), total(_INIT_CONTAINERS, each, _RESTARTABLE)
-    summed = Call("+", (coalesce(plain, 0), coalesce(sidecars, 0)), each.type)
-    return coalesce(
-        convert(path("spec.resources", field, resource)),
-        case((either(present(plain), present(sidecars)), summed)),
+    plain, sidecars = Bound("plain", each.type), Bound("sidecars", each.type)
+    summed = coalesce(Call("+", (plain, sidecars), each.type), plain, sidecars)
+    both_sums = Let(
+        "plain",
+        total(_CONTAINERS, each),
+        Let("sidecars", total(_INIT_CONTAINERS, each, _RESTARTABLE), summed),
     )
+    return coalesce(convert(path("spec.resources", field, resource)), both_sums)
 
 
 _NUMBER = Type.INTEGER
