@@ -17,7 +17,7 @@ from syncd.metrics import Metrics
 from syncd.store.schema import FUNCTIONS, metadata
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TOP = {"bench", "config", "deploy", "docs", "migrations", "syncd", "tests"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -135,3 +135,11 @@ def test_the_readme_says_what_was_promised() -> None:
     assert re.search(r"^make demo\b", text, re.MULTILINE)
     assert re.search(r"^make test\b", text, re.MULTILINE)
     assert "```mermaid" in text
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    linked = {target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)}
+    pages = {str(page.relative_to(ROOT)) for page in PAGES if page.parent.name not in ("adr", "tables")}
+    assert pages - linked == {"README.md"}
+    assert {"docs/adr", "LICENSE", "deploy/prometheus/rules.yaml", "deploy/grafana/syncd.json"} <= linked
