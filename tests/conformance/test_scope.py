@@ -186,13 +186,10 @@ async def test_81_fresh_or_stale(site: Site) -> None:
     """
     namespace = await site.namespace()
     await site.fill(CONFIGMAPS, namespace, 5)
-    site.write_config(within(CONFIGMAPS, namespace))
-    process = await site.spawn()
-    await process.ready(deadline=site.deadline)
-    await asyncio.sleep(2.0)
-    code, output = await site.syncd("status")
-    assert code == 0, output
-    await process.kill()
+    async with site.mirror(within(CONFIGMAPS, namespace)):
+        await asyncio.sleep(2.0)
+        code, output = await site.syncd("status")
+        assert code == 0, output
     await site.write("UPDATE syncd_leases SET heartbeat_at = '2020-01-01 00:00:00.000000'")
     code, output = await site.syncd("status")
     assert code == 3, output
