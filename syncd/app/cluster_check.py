@@ -15,7 +15,7 @@ from syncd.app.quantity import day, size
 from syncd.config import Cluster, Config
 from syncd.core.access import Need, needs
 from syncd.core.document import Transform
-from syncd.core.errors import ConfigError, Forbidden, Invalid, SyncdError, Unauthorized
+from syncd.core.errors import ConfigError, Forbidden, Invalid, LoginFailed, SyncdError, Unauthorized
 from syncd.core.frames import parse_page
 from syncd.core.ports import ListRequest
 from syncd.core.selection import Chosen, select
@@ -231,6 +231,11 @@ def _refused(name: str, problem: SyncdError) -> Finding:
             "take certificate-authority from the cluster itself, or name the server as its certificate does"
         )
         return error(name, "certificate", f"the server's certificate is refused: {problem}", step)
+    if isinstance(problem, LoginFailed):
+        step = (
+            "run the kubeconfig's log-in command by hand, as the user and with the environment that syncd has"
+        )
+        return error(name, "login", f"the log-in fails: {problem}", step, Kind.UNCHECKED)
     step = "see that the server of the kubeconfig is right, runs, and can be reached from here"
     return error(name, "reachable", str(problem), step, Kind.UNCHECKED)
 

@@ -62,6 +62,31 @@ async def test_what_a_client_is_warned_of_is_counted_once_a_text(tmp_path: Path)
     assert b'syncd_api_warnings_total{cluster="c"} 2.0' in metrics.render()[0]
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'sso session has expired' >&2; exit 3", "ended with exit code 3: sso session has expired"),
+        ("echo junk", "no ExecCredential in JSON"),
+        (None, "is not there or may not be executed"),
+    ],
+)
+async def test_a_log_in_that_fails_is_said_with_what_to_do(
+    tmp_path: Path, plugin: Path, script: str | None, said: str
+) -> None:
+    if script is None:
+        plugin.unlink()
+    else:
+        plugin.write_text(f"#!/bin/sh\n{script}\n")
+    async with Cluster(tmp_path) as cluster:
+        log_in_by(cluster, str(plugin))
+        output = await cluster.run("check", "-o", "json")
+    assert output.code == 1
+    [finding] = [each for each in output.json["findings"] if each["severity"] == "error"]
+    assert finding["check"] == "login"
+    assert said in finding["message"]
+    assert "by hand" in finding["next_step"]
+
+
 @pytest.mark.parametrize("command", ["check", "resources", "rbac"])
 async def test_any_other_is_refused_and_never_run(tmp_path: Path, plugin: Path, command: str) -> None:
     plugin.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
