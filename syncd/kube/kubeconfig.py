@@ -17,16 +17,13 @@ import yaml
 from syncd.core.errors import ConfigError
 from syncd.kube.auth import Credentials, TokenFile
 from syncd.kube.connection import Connection
+from syncd.kube.extent import excess
 from syncd.kube.proxy import environment_proxy
 from syncd.kube.section import Section
 from syncd.kube.user import credentials, impersonation
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DEEPEST = 100
-"""Collections inside one another. The C loader recurses on the machine's stack: some ten thousand, which a
-small file can hold, end the process.
-"""
 _KINDS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
@@ -130,8 +127,9 @@ def _read(path: Path, *, required: bool) -> dict[str, object] | None:
     except OSError as exc:
         raise ConfigError(f"{path}: the kubeconfig cannot be read: {exc.strerror}") from exc
     try:
-        if _depth(data) > _DEEPEST:
-            raise ConfigError(f"{path}: this is not a kubeconfig: it is nested past {_DEEPEST} levels")
+        too_much = excess(yaml.parse(data, Loader=_LOADER))
+        if too_much:
+            raise ConfigError(f"{path}: this is not a kubeconfig: {too_much}")
         document = yaml.load(data, Loader=_LOADER)  # noqa: S506 (always a safe loader)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
@@ -144,18 +142,6 @@ def _read(path: Path, *, required: bool) -> dict[str, object] | None:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: this is not a kubeconfig: its top must be a mapping")
     return document
-
-
-def _depth(data: bytes) -> int:
-    """How deep a document is nested, as far as that matters."""
-    depth = deepest = 0
-    for event in yaml.parse(data, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        deepest = max(depth, deepest)
-        if deepest > _DEEPEST:
-            break
-    return deepest
 
 
 def _named(top: Section, key: str, kind: str) -> dict[str, Section]:

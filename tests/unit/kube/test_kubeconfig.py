@@ -16,6 +16,9 @@ from syncd.kube.kubeconfig import load_connection
 
 CA = base64.b64encode(b"authority").decode()
 
+BOMB = "a0: &a0 [s3cret]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+"""A hundred million values."""
+
 
 def config(
     cluster: dict[str, Any] | None = None,
@@ -451,6 +454,7 @@ def test_an_unselected_entry_may_be_odd(home: Path) -> None:
         ("a: 2020-99-99\n#s3cret", "config: this is not YAML"),
         ("[" * 50_000, "config: this is not a kubeconfig: it is nested past 100 levels"),
         ("- " * 50_000, "config: this is not a kubeconfig: it is nested past 100 levels"),
+        (BOMB, "config: this is not a kubeconfig: it has too many values"),
         ("- s3cret", "top must be a mapping"),
         ("users: s3cret", "users must be a list"),
         ("users: [s3cret]", "users must be a list of mappings"),
