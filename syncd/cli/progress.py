@@ -107,10 +107,10 @@ class ReconcileProgress:
 
 def _bars() -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:.0f}"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[state]}"),
-        console=Console(stderr=True),
+        TextColumn("{task.fields[state]}", markup=False),
+        console=Console(stderr=True, markup=False, emoji=False),
     )

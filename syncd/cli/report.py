@@ -20,9 +20,11 @@ _COUNTS = ("checked", "missing", "stale", "ghost", "altered", "repaired")
 
 
 def console() -> Console:
-    """Stdout, never narrower than a table needs where nobody looks."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=200, no_color=True)
+    """Stdout, never narrower than a table needs where nobody looks. Brackets of selectors and errors
+    are text, and no markup.
+    """
+    plain = Console(markup=False, emoji=False)
+    return plain if plain.is_terminal else Console(width=200, no_color=True, markup=False, emoji=False)
 
 
 def verdicts(status: Status, max_lag: timedelta) -> dict[int, Verdict]:

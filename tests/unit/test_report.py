@@ -1,0 +1,61 @@
+"""What commands print of streams: names and errors as they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from syncd.app.reconciling import Run
+from syncd.cli.report import print_run, print_status
+from syncd.core.resource import State
+from syncd.core.selection import NOT_ALL
+from syncd.store.status import ClusterStatus, Status, StreamStatus
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def stream(**about: object) -> StreamStatus:
+    values: dict[str, object] = dict.fromkeys(StreamStatus.__slots__, "")
+    values |= {"stream_id": 1, "cluster": "prod", "resource": "secrets", "namespace": "shop", "epoch": 1}
+    values |= {
+        "state": State.LIVE,
+        "object_count": 3,
+        "lag_seconds": 0.0,
+        "quarantined": 0,
+        "verified_at": NOW,
+    }
+    values |= {"deadline_at": NOW, "resource_version": "7"}
+    return StreamStatus(**{**values, **about})  # type: ignore[arg-type]
+
+
+def cluster(error: str) -> ClusterStatus:
+    return ClusterStatus("prod", "uid", "https://prod", "v1.36", {}, 1, NOW, error)
+
+
+def test_what_is_in_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    one = stream(field_selector="metadata.name=only", last_error="[Errno 111] refused [/x] :warning:")
+    print_status(Status(NOW, None, (), (one,), ()), timedelta(seconds=60))
+    said = capsys.readouterr().out
+    assert "prod: secrets in shop [metadata.name=only]" in said
+    assert "[Errno 111] refused [/x] :warning:" in said
+
+
+def test_why_a_run_failed_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = dict.fromkeys(("checked", "missing", "stale", "ghost", "altered", "repaired", "drift"), 0)
+    print_run(Run(reports=[{"stream": "prod: pods [a=b]", "error": "[/x]", **counts}]), dry_run=False)
+    said = capsys.readouterr().out
+    assert "prod: pods [a=b]" in said
+    assert "[/x]" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("no route to host", "prod: out of reach: no route to host"),
+        (f"{NOT_ALL}the cluster serves nothing named x", "prod: not all that is configured is mirrored: the"),
+    ],
+)
+def test_what_is_wrong_with_a_cluster(error: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_status(Status(NOW, None, (cluster(error),), (), ()), timedelta(seconds=60))
+    assert said in capsys.readouterr().out
