@@ -18,16 +18,18 @@ from syncd.demo.question import QUESTIONS
 from syncd.simulator.server import SimulatorServer, write_kubeconfig
 from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
+from syncd.store.database import Database
 from tests.conftest import DatabasePlace
 from tests.e2e.world import QUICK, parts, until
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 RESOURCES = ["namespaces", "pods", "deployments.apps", "configmaps"]
 
 
-def queries(dialect: str) -> list[str]:
-    """The README's SQL; a comment in its first line names the dialect where it is of one alone."""
-    blocks = re.findall(r"^```sql\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+def queries(dialect: str, page: Path = README) -> list[str]:
+    """The page's SQL; a comment in its first line names the dialect where it is of one alone."""
+    blocks = re.findall(r"^```sql\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     own = [re.match(r"-- (\w+)\n", block) for block in blocks]
     return [
         block
@@ -85,6 +87,18 @@ async def test_the_five_questions(place: DatabasePlace, tmp_path: Path) -> None:
     assert sum(row[1] for row in images) == 60 + 100 - 2
     assert {(row[3], row[8] is not None) for row in believed} == {("live", True)}
     assert len(believed) == 2 * len(RESOURCES)
+
+
+async def test_the_questions_about_the_tables(place: DatabasePlace) -> None:
+    asked = queries(place.dialect, ROOT / "docs" / "schema.md")
+    assert asked
+    database = Database(place.url, schema=place.schema)
+    try:
+        await database.migrate()
+        for query in asked:
+            assert ask(place, query) == []
+    finally:
+        await database.close()
 
 
 async def test_the_questions_of_the_demo(sqlite_place: DatabasePlace, tmp_path: Path) -> None:
