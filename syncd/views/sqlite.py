@@ -67,8 +67,11 @@ class SqliteRenderer(Renderer):
         if listing.outer:
             present = f"CASE WHEN json_array_length({base}, {place}) > 0 THEN {base} -> {place}"
             return f"json_each({present} ELSE '[null]' END) AS {alias}", "", f"{alias}.key"
-        # json_each makes one row of anything that is not a list, which has no key.
-        fits = f"json_type({base}, {place}) = 'array'" if listing.path.loose else f"{alias}.key IS NOT NULL"
+        # json_each makes one row, without a key, of what is no list, and takes a map for an array.
+        kind = "text" if listing.entries else "integer"
+        fits = f"typeof({alias}.key) = '{kind}'"
+        if listing.path.loose and not listing.entries:
+            fits = f"json_type({base}, {place}) = 'array'"
         return f"json_each({base}, {place}) AS {alias}", fits, f"{alias}.key"
 
     @staticmethod
@@ -100,9 +103,12 @@ class SqliteRenderer(Renderer):
                     f"(CAST(strftime('%s', {until}) AS INTEGER) - CAST(strftime('%s', {since}) AS INTEGER))"
                 )
             case "cores", [quantity]:
-                return f"({_ceiling(_thousandths(quantity))} / 1000.0)"
+                return f"({_ceiling(_thousandths(quantity), 'q.value')} / 1000.0)"
             case "units", [quantity]:
-                rounded = _ceiling(f"({_thousandths(quantity)} / 1000.0)")
+                large = (
+                    "CASE WHEN q.value < 9.2e18 THEN CAST(q.value AS INTEGER) ELSE 9223372036854775807 END"
+                )
+                rounded = _ceiling(f"({_thousandths(quantity)} / 1000.0)", large)
                 plain = f"{quantity} NOT GLOB '*[^0-9]*'"
                 return f"CASE WHEN {plain} THEN CAST({quantity} AS INTEGER) ELSE {rounded} END"
             case "greatest", [left, right]:
@@ -157,7 +163,8 @@ def loose_time(text: str) -> str:
     digits = f"substr({text}, 21, length({text}) - 20 - {end})"
     fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN {digits} ELSE '' END"
     seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({text}, 1, 19) || {zone})"
-    return f"({seconds} || '.' || substr({fraction} || '000000', 1, 6))"
+    value = f"{seconds} || '.' || substr({fraction} || '000000', 1, 6)"
+    return f"CASE WHEN {text} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' THEN {value} END"
 
 
 def _thousandths(quantity: str) -> str:
@@ -167,13 +174,14 @@ def _thousandths(quantity: str) -> str:
     return f"(CAST(rtrim({quantity}, 'numkKMGTPEi') AS REAL) * {factor})"
 
 
-def _ceiling(number: str) -> str:
-    """Rounds up; what is less than a billionth of itself above a whole number is noise of the arithmetic."""
-    return (
-        "(SELECT CASE WHEN q.value >= 9.2e18 THEN 9223372036854775807"
-        " ELSE CAST(q.value AS INTEGER) + (q.value > CAST(q.value AS INTEGER)) END"
-        f" FROM (SELECT round({number}, 6) AS value LIMIT 1) AS q)"
-    )
+def _ceiling(number: str, large: str) -> str:
+    """Rounds up; a billionth more than a whole number is noise of the arithmetic. From 9e15 on, where
+    floating point has no fractions, `large` says what becomes of `q.value`.
+    """
+    whole = "CAST(q.value AS INTEGER)"
+    rounded = f"{whole} + (q.value - {whole} > 1e-9)"
+    source = f"FROM (SELECT {number} AS value LIMIT 1) AS q"
+    return f"(SELECT CASE WHEN q.value >= 9e15 THEN {large} ELSE {rounded} END {source})"
 
 
 def _place(path: Path) -> str:

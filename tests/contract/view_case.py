@@ -58,10 +58,11 @@ def rows(place: Place, query: str) -> list[Row]:
     with psycopg.connect(place.url, options=options, autocommit=True) as session:
         found = session.execute(query.encode())
         names = [column.name for column in found.description or ()]
-        return [{name: _as_on_sqlite(value) for name, value in zip(names, row, strict=True)} for row in found]
+        return [{name: as_on_sqlite(value) for name, value in zip(names, row, strict=True)} for row in found]
 
 
-def _as_on_sqlite(value: Any) -> Any:
+def as_on_sqlite(value: Any) -> Any:
+    """PostgreSQL's value as SQLite keeps it."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, datetime):

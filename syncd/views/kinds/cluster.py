@@ -320,7 +320,7 @@ def _event_members() -> tuple[Member, ...]:
             "Count",
         ),
         Cell("Name", Ref("name")),
-        text("action", "action", "What was being done."),
+        text("action_taken", "action", "What was being done."),
     )
 
 
