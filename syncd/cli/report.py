@@ -11,6 +11,7 @@ from rich.table import Table
 
 from syncd.core.freshness import Sign, Verdict, verdict
 from syncd.core.selection import NOT_ALL
+from syncd.store.feed import MOST_BEHIND
 
 if TYPE_CHECKING:
     from syncd.app.reconciling import Run
@@ -53,6 +54,7 @@ def status_json(status: Status, max_lag: timedelta) -> str:
             for s in status.streams
         ],
         "reconciliations": [{name: getattr(r, name) for name in r.__slots__} for r in status.reconciliations],
+        "cursors": [{name: getattr(c, name) for name in c.__slots__} for c in status.cursors],
     }
     return json.dumps(document, default=_text, indent=2)
 
@@ -88,6 +90,10 @@ def print_status(status: Status, max_lag: timedelta) -> None:
             error,
         )
     out.print(table, highlight=False)
+    for cursor in status.cursors:
+        more = " or more" if cursor.behind >= MOST_BEHIND else ""
+        age = _age(status.database_now, cursor.updated_at)
+        out.print(f"{cursor.name}: {cursor.behind}{more} changes behind, moved {age} ago", highlight=False)
 
 
 def print_run(run: Run, *, dry_run: bool) -> None:

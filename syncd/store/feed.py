@@ -105,6 +105,17 @@ class Purged:
     committed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class CursorStatus:
+    """A reader of the feed; `behind` counts the changes of any kind past it, up to MOST_BEHIND."""
+
+    name: str
+    position: str
+    updated_at: datetime
+    behind: int
+
+
+MOST_BEHIND = 10_000
 EVERYTHING = Wanted()
 
 
@@ -153,6 +164,22 @@ async def advance(connection: AsyncConnection, name: str, position: Position, no
     moved = await connection.execute(sa.update(cursors).where(cursors.c.name == name).values(**values))
     if not moved.rowcount:
         await connection.execute(sa.insert(cursors).values(name=name, **values))
+
+
+async def readers(connection: AsyncConnection) -> list[CursorStatus]:
+    """Every cursor, and how far it is behind."""
+    query = sa.select(cursors.c.name, transaction(cursors), cursors.c.sequence, cursors.c.updated_at)
+    found = []
+    for name, number, sequence, updated_at in await connection.execute(query.order_by(cursors.c.name)):
+        position = Position(number, sequence)
+        above = sa.select(changes.c.sequence).where(_place(connection, ">", "after")).limit(MOST_BEHIND)
+        values: dict[str, Any] = {"after_sequence": sequence}
+        if connection.dialect.name != "sqlite":
+            values["after_transaction"] = bound(connection, position)
+        count = sa.select(sa.func.count()).select_from(above.subquery())
+        behind = (await connection.execute(count, values)).scalar_one()
+        found.append(CursorStatus(name, str(position), updated_at, behind))
+    return found
 
 
 async def purged(connection: AsyncConnection) -> Purged | None:

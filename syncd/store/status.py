@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.resource import State
+from syncd.store import feed
 from syncd.store.engine import Engine
+from syncd.store.feed import CursorStatus
 from syncd.store.lease import NAME, database_now
 from syncd.store.schema import clusters, leases, quarantine, reconciliations, streams
 
@@ -95,10 +97,11 @@ class Status:
     clusters: tuple[ClusterStatus, ...]
     streams: tuple[StreamStatus, ...]
     reconciliations: tuple[ReconciliationStatus, ...]
+    cursors: tuple[CursorStatus, ...]
 
 
 async def read_status(connection: AsyncConnection, engine: Engine) -> Status:
-    """Reads the small tables only; no object."""
+    """Reads the small tables only; no object, and of the changes no more than are counted."""
     count = (
         sa.select(quarantine.c.stream_id, sa.func.count().label("quarantined"))
         .group_by(quarantine.c.stream_id)
@@ -131,4 +134,5 @@ async def read_status(connection: AsyncConnection, engine: Engine) -> Status:
             for found in (await connection.execute(known)).mappings()
         ),
         reconciliations=tuple(ReconciliationStatus(*found) for found in await connection.execute(reports)),
+        cursors=tuple(await feed.readers(connection)),
     )

@@ -173,6 +173,8 @@ async def test_a_cursor_says_where_to_go_on(mirror: Mirror) -> None:
         await mirror.database.advance("audit", position)
     start = await feeding.start(mirror.database, "audit", from_now=True)
     assert (start.position, start.gap) == (page.upto, None)
+    [reader] = (await mirror.database.status()).cursors
+    assert (reader.name, reader.position, reader.behind) == ("audit", str(page.upto), 1)
     [left] = (await mirror.database.changes(start.position, Wanted())).changes
     assert left.object_key == "a/2"
     fresh = await feeding.start(mirror.database, "new", from_now=True)
