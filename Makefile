@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-kills test-cluster guarantees bench bench-full bench-compare check format clean
+.PHONY: help install install-dev demo test test-kills chaos soak test-cluster guarantees bench bench-full bench-compare check format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -31,6 +31,12 @@ test: install-dev ## every test, on SQLite and on a real PostgreSQL
 
 test-kills: install-dev ## kill -9 in the middle of everything, ten times each
 	@SYNCD_TEST_KILLS=10 $(BIN)/python -m pytest -n 2 --dist worksteal tests/conformance/test_kills.py $(ARGS)
+
+chaos: install-dev ## random faults on three sides at once, from a seed (SEEDS=200, or SEED=7 alone)
+	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+soak: install-dev ## churn, faults and reconciles for a while, and what grows meanwhile (MINUTES=30)
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 test-cluster: install-dev ## the scenarios that any cluster can show, against yours (KUBECONFIG=… CONTEXT=…)
 	@SYNCD_TEST_KUBECONFIG="$(or $(KUBECONFIG),$(HOME)/.kube/config)" SYNCD_TEST_CONTEXT="$(CONTEXT)" \
