@@ -143,3 +143,23 @@ async def test_history_follows_the_configuration(world: World) -> None:
     count = "SELECT count(*) FROM syncd_changes WHERE initial AND object IS NOT NULL"
     await until(lambda: world.table.one(count) == 10, "what is there is the beginning")
     assert replayed(world) == stored(world)
+
+
+async def test_other_scopes_are_no_changes(world: World) -> None:
+    """A stream that takes over another's rows takes over its record; what leaves the selection is deleted."""
+    world.workload.pods(30)
+    keys = list(world.simulator.collection(*PODS).current.keys)
+    namespaces = sorted({key.partition("/")[0] for key in keys})
+    async with world.running("pods", history="versions"):
+        await world.level(PODS)
+    before = world.table.one("SELECT max(sequence) FROM syncd_changes")
+    kept = namespaces[:2]
+    async with world.running({"name": "pods", "namespaces": kept}, history="versions"):
+        left = sum(key.partition("/")[0] in kept for key in keys)
+        await until(lambda: world.table.one("SELECT count(*) FROM syncd_objects") == left, "the rest leaves")
+        assert replayed(world) == stored(world)
+    fresh = world.table.ask("SELECT change_type, cause FROM syncd_changes WHERE sequence > ?", before)
+    assert fresh == [("deleted", "deselected")] * (30 - left)
+    async with world.running("pods", history="versions"):
+        await world.level(PODS)
+        assert replayed(world) == stored(world)
