@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.errors import StoreUnavailable
-from syncd.core.relation import Relation, Relations, select
+from syncd.core.relation import Relation, RelationColumn, Relations, select
 from syncd.store import comments
 from syncd.store.engine import Engine
 from syncd.store.errors import driver_error
@@ -134,11 +134,16 @@ def layout(
         if column is None:
             columns.append((name, kind, "NULL" if dialect == "sqlite" else f"NULL::{kind}"))
         elif dialect == "sqlite" or column.type == kind:
-            columns.append((name, column.type, column.value))
+            columns.append((name, column.type, _typed(column, dialect)))
         else:
             columns.append((name, kind, _as(column.value, kind)))
-    columns += [(column.name, column.type, column.value) for column in wanted.values()]
+    columns += [(column.name, column.type, _typed(column, dialect)) for column in wanted.values()]
     return columns
+
+
+def _typed(column: RelationColumn, dialect: str) -> str:
+    """On PostgreSQL of its type, whatever the expression's is: it cannot be changed later."""
+    return column.value if dialect == "sqlite" else f"({column.value})::{column.type}"
 
 
 def _as(value: str, kind: str) -> str:
