@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from syncd import __version__, logs
-from syncd.cli import changes, diff, preflight
+from syncd.cli import changes, diff, preflight, sql
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, hangups, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, Output, OutputOption, find_config, load_config
 from syncd.config import Config, json_schema
@@ -291,6 +291,7 @@ def demo(
 preflight.register(app)
 changes.register(app)
 diff.register(app)
+sql.register(app)
 
 
 @config_app.command("schema")

@@ -21,7 +21,8 @@
         ├── StoreUnavailable        away, read-only, full, busy: nothing is wrong with the rows; try again
         ├── FenceLost               the stream's row is no longer what its writer believes
         ├── LeaseHeld               another daemon owns this database
-        └── SchemaMismatch          the database's schema is not the one this version needs
+        ├── SchemaMismatch          the database's schema is not the one this version needs
+        └── QueryError              a query of the user's own is wrong, or takes too long
 
 Adapters translate at their edge and chain the cause; no error of a library leaves its room.
 What to do about an error is decided in one place: `syncd.core.recovery.react`.
@@ -156,3 +157,7 @@ class LeaseHeld(StoreError):
 
 class SchemaMismatch(StoreError):
     """The schema is older or newer than this version of syncd, or the server is too old. Says what to run."""
+
+
+class QueryError(StoreError):
+    """A query of the user's own: wrong, none that only reads, or too long. The message says which."""

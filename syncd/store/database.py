@@ -7,7 +7,18 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
 from syncd.core.relation import Relations
-from syncd.store import feed, inspection, migrate, past, renumbering, request, retention, steampipe, views
+from syncd.store import (
+    feed,
+    inspection,
+    migrate,
+    past,
+    query,
+    renumbering,
+    request,
+    retention,
+    steampipe,
+    views,
+)
 from syncd.store.engine import Engine
 from syncd.store.feed import Page, Position, Purged, Waiting, Wanted
 from syncd.store.inspection import Inspection
@@ -136,6 +147,10 @@ class Database:
         """Takes back a request that nobody has claimed; whether it was still there."""
         async with self.engine.writing() as connection:
             return await request.withdraw(connection, request_id)
+
+    def asking(self, text: str, seconds: float = 60.0) -> AbstractAsyncContextManager[query.Answer]:
+        """The answer to a query of somebody's own, which can only read; see `query.asking`."""
+        return query.asking(self.engine, text, seconds)
 
     async def definitions(self) -> str:
         """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""

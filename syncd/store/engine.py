@@ -105,9 +105,9 @@ class Engine:
             yield connection
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    async def reading(self, timeout: float = TRANSACTION_TIMEOUT) -> AsyncIterator[AsyncConnection]:
         """One transaction that only reads; on SQLite it waits for no writer."""
-        async with self._transaction(self._reader) as connection:
+        async with self._transaction(self._reader, timeout) as connection:
             yield connection
 
     def dedicated(self) -> AsyncEngine:
