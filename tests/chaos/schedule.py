@@ -150,7 +150,7 @@ THEMES: tuple[tuple[str, ...], ...] = (
 """What comes more often in a seed: faults that meet their like find more than an even mixture does."""
 THEME = 5.0  # times as often
 STARTS = frozenset({"kill", "freeze", "rival", "terminate", "reconfigure"})
-MOST_STARTS = 3
+MOST_STARTS = 2
 """Of a daemon that is a process, in one seed: each costs an interpreter's start."""
 
 
@@ -158,7 +158,7 @@ def schedule(seed: int) -> Schedule:
     """The schedule of a seed."""
     rand = random.Random(seed)
     dialect = rand.choice((ON_SQLITE, ON_POSTGRESQL))
-    process = rand.random() < 0.25
+    process = rand.random() < 0.2
     return Schedule(
         seed=seed,
         dialect=dialect,
@@ -179,7 +179,7 @@ def _steps(rand: random.Random, dialect: str, process: bool) -> Iterator[Step]:
     theme = rand.choice(THEMES)
     weights = [kind.weight * (THEME if kind.name in theme else 1.0) for kind in possible]
     starts = 0
-    for _ in range(rand.randint(15, 25 if process else 40)):
+    for _ in range(rand.randint(12, 20) if process else rand.randint(15, 40)):
         [kind] = rand.choices(possible, weights)
         if process and kind.name in STARTS:
             starts += 1
