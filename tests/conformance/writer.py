@@ -7,7 +7,9 @@ import json
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from syncd.core.errors import ApiError, NotFound, TooManyRequests
+import pytest
+
+from syncd.core.errors import ApiError, Forbidden, NotFound, TooManyRequests
 from syncd.core.resource import Resource
 from syncd.core.status import api_error
 from syncd.kube.client import KubeClient
@@ -59,7 +61,11 @@ class Writer(KubeClient):
         return found
 
     async def create(self, resource: Resource, namespace: str, obj: Json) -> Json:
-        return await self.call("POST", resource.path(namespace), obj)
+        """Makes an object; a test that may not is skipped, with that reason."""
+        try:
+            return await self.call("POST", resource.path(namespace), obj)
+        except Forbidden as error:
+            pytest.skip(f"the account may not create {resource.qualified}: {error}")
 
     async def patch(self, resource: Resource, key: str, change: Json) -> Json:
         """A merge patch; the key is `namespace/name`, or `name`."""
