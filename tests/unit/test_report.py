@@ -33,9 +33,13 @@ def cluster(error: str) -> ClusterStatus:
     return ClusterStatus("prod", "uid", "https://prod", "v1.36", {}, 1, NOW, error)
 
 
+def status(**about: object) -> Status:
+    return Status(**{**dict.fromkeys(Status.__slots__, ()), "database_now": NOW, "lease": None, **about})  # type: ignore[arg-type]
+
+
 def test_what_is_in_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     one = stream(field_selector="metadata.name=only", last_error="[Errno 111] refused [/x] :warning:")
-    print_status(Status(NOW, None, (), (one,), ()), timedelta(seconds=60))
+    print_status(status(streams=(one,)), timedelta(seconds=60))
     said = capsys.readouterr().out
     assert "prod: secrets in shop [metadata.name=only]" in said
     assert "[Errno 111] refused [/x] :warning:" in said
@@ -57,5 +61,5 @@ def test_why_a_run_failed_is_no_markup(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_what_is_wrong_with_a_cluster(error: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_status(Status(NOW, None, (cluster(error),), (), ()), timedelta(seconds=60))
+    print_status(status(clusters=(cluster(error),)), timedelta(seconds=60))
     assert said in capsys.readouterr().out
