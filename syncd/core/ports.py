@@ -5,13 +5,14 @@ Every method raises errors of `syncd.core.errors` only.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from syncd.core.change import Batch, Committed, KeyRange, RowVersion, StreamRow, Tombstone
+from syncd.core.definition import Definition
 from syncd.core.resource import Cause, Resource, State, Stream
 
 
@@ -252,6 +253,16 @@ class Registry(Protocol):
         ...
 
     async def mark_stream(self, stream_id: int, state: State, error: str) -> None: ...
+
+    async def definitions(self, cluster: str) -> dict[str, tuple[str, int]]:
+        """(uid, generation) of the CustomResourceDefinitions that are kept of a cluster, by name."""
+        ...
+
+    async def keep_definitions(
+        self, cluster: str, found: Sequence[Definition], gone: Collection[str] = ()
+    ) -> None:
+        """These are so now, and those are no more."""
+        ...
 
     async def requests(self) -> list[Request]:
         """Unanswered requests, oldest first."""

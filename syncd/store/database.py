@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
+from syncd.core.definition import SelectedType
 from syncd.core.relation import Relations
 from syncd.store import (
+    definition,
     feed,
     inspection,
     migrate,
@@ -151,6 +153,11 @@ class Database:
     def asking(self, text: str, seconds: float = 60.0) -> AbstractAsyncContextManager[query.Answer]:
         """The answer to a query of somebody's own, which can only read; see `query.asking`."""
         return query.asking(self.engine, text, seconds)
+
+    async def types(self) -> tuple[list[SelectedType], dict[str, str]]:
+        """The types that are selected, and what each view of one type shows, by its name."""
+        async with self.engine.reading() as connection:
+            return await definition.selected(connection), await definition.holders(connection)
 
     async def definitions(self) -> str:
         """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""

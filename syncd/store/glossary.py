@@ -146,6 +146,11 @@ syncd_view_columns: A row a column of a view.
   type: As PostgreSQL names it, on SQLite too.
   description: What it means.
   origin: Where in the object it comes from; '' where it is computed.
+syncd_definitions: A row a CustomResourceDefinition of a cluster: what shapes the views of custom resources.
+  name: plural.group.
+  uid: Of the definition.
+  generation: Of the definition.
+  document: Its names, and of each served version the printer columns and what is directly in spec and status.
 syncd_leases: The daemon that owns this database; no row when there is none.
   name: Always daemon.
   token: What fences its writes.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,11 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import StreamRow
+from syncd.core.definition import Definition
 from syncd.core.errors import FenceLost, StoreUnavailable
 from syncd.core.history import Record
 from syncd.core.ports import ClusterSeen, KnownStream, Request
 from syncd.core.resource import Cause, State, Stream
-from syncd.store import changes, request
+from syncd.store import changes, definition, request
 from syncd.store.engine import RETIREMENT_TIMEOUT, Engine
 from syncd.store.lease import Lease
 from syncd.store.merge import KEEP_HIGHER, OBJECT_COLUMNS, TOMBSTONE_COLUMNS, columns
@@ -31,11 +33,16 @@ _BURY_STREAM = sa.text(
 
 
 class MirrorRegistry:
-    """Implements `Registry` for the holder of a lease."""
+    """Implements `Registry` for the holder of a lease.
+
+    Attributes:
+        retyped: set whenever a type may have come, changed or gone; who has seen it clears it.
+    """
 
     def __init__(self, engine: Engine, lease: Lease) -> None:
         self._engine = engine
         self._lease = lease
+        self.retyped = asyncio.Event()
 
     async def see_cluster(self, cluster: ClusterSeen) -> bool:
         now = self._lease.now()
@@ -115,6 +122,7 @@ class MirrorRegistry:
             await connection.execute(sa.delete(streams).where(streams.c.stream_id == stream_id))
             # The entry that allowed the values of Secrets is gone with the stream.
             redacted = await redact_past(connection, found.cluster, found.api_group, found.resource)
+        self.retyped.set()
         if redacted:
             with suppress(StoreUnavailable):  # it is committed: the log is then overwritten in its own time
                 await self._engine.scrub()
@@ -147,6 +155,18 @@ class MirrorRegistry:
             )
             if marked.rowcount != 1:
                 raise FenceLost(f"stream {stream_id} is gone, or another daemon's")
+
+    async def definitions(self, cluster: str) -> dict[str, tuple[str, int]]:
+        async with self._engine.reading() as connection:
+            return await definition.identities(connection, cluster)
+
+    async def keep_definitions(
+        self, cluster: str, found: Sequence[Definition], gone: Collection[str] = ()
+    ) -> None:
+        async with self._engine.writing() as connection:
+            await self._lease.hold(connection)
+            await definition.keep(connection, cluster, found, gone)
+        self.retyped.set()
 
     async def requests(self) -> list[Request]:
         async with self._engine.reading() as connection:

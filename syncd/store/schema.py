@@ -366,6 +366,16 @@ view_columns = sa.Table(
     sa.Column("origin", sa.Text, nullable=False),
 )
 
+definitions = sa.Table(
+    "syncd_definitions",
+    metadata,
+    sa.Column("cluster", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("uid", sa.Text, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
+    sa.Column("document", Json, nullable=False),
+)
+
 leases = sa.Table(
     "syncd_leases",
     metadata,

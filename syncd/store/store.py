@@ -62,6 +62,7 @@ class MirrorStore(MirrorRegistry):
             await self._lease.hold(connection)
             row = await self._open_stream(connection, stream, list(adopt))
         self._identities[row.stream_id] = stream.identity[:3]
+        self.retyped.set()
         return row
 
     async def read(self, stream_id: int) -> StreamRow | None:
