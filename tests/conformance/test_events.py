@@ -281,3 +281,32 @@ async def test_55_several_deletions_at_one_version(site: Site, monkeypatch: pyte
         await site.level(("", "events"))
         assert site.table.rows("", "events") == {}
     assert site.table.tombstones("events").keys() == set(keys)
+
+
+@pytest.mark.cluster
+async def test_82_what_is_kept_of_the_deleted(site: Site) -> None:
+    """Of each object that is gone its last state is kept, whether its deletion was seen or only found; a
+    row and its tombstone are never there together.
+    """
+    namespace = await site.namespace()
+    keys = await site.fill(CONFIGMAPS, namespace, 6)
+    entry = within(CONFIGMAPS, namespace)
+    async with site.mirror(entry):
+        await site.cluster.patch(CONFIGMAPS, keys[0], changed(CONFIGMAPS, "at the end"))
+        await site.mirrored(CONFIGMAPS, namespace)
+        last = {key: row.document for key, row in site.rows(CONFIGMAPS).items()}
+        await site.cluster.delete(CONFIGMAPS, keys[0])
+        await site.mirrored(CONFIGMAPS, namespace)
+    await site.cluster.delete(CONFIGMAPS, keys[1])
+    await site.write("UPDATE syncd_streams SET resource_version = NULL WHERE resource = 'configmaps'")
+    async with site.mirror(entry):
+        await site.mirrored(CONFIGMAPS, namespace)
+    kept = site.table.ask("SELECT object_key, cause, object FROM syncd_deleted_objects")
+    assert {(key, cause) for key, cause, _ in kept} == {(keys[0], "deleted"), (keys[1], "snapshot")}
+    for key, _, document in kept:
+        found: Json = json.loads(document) if isinstance(document, str) else document
+        for each in (found, last[key]):
+            each["metadata"].pop("resourceVersion")  # that of a deletion is its own
+        assert found == last[key]
+    both = "SELECT count(*) FROM syncd_objects o JOIN syncd_deleted_objects d ON d.uid = o.uid"
+    assert site.table.one(both) == 0
