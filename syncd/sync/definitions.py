@@ -52,6 +52,7 @@ class Definitions:
         log: Log,
         changed: Callable[[], None],
     ) -> None:
+        self.cluster = cluster
         self.known: dict[str, tuple[str, int]] = {}
         self.readable = True
         self._ready = asyncio.Event()

@@ -18,6 +18,7 @@ from syncd.core.resource import Cause, State, Stream
 from syncd.core.selection import NOT_ALL, ProblemKind, Selection, select
 from syncd.metrics import Metrics
 from syncd.sync.definitions import Definitions
+from syncd.sync.description import Descriptions
 from syncd.sync.environment import Environment, Log
 from syncd.sync.identity import Identity
 from syncd.sync.plan import Identity as StreamIdentity
@@ -65,6 +66,7 @@ class Supervisor:
         settings: as last configured; what runs follows soon after.
         error: why the cluster cannot be had at all, '' when it answers.
         problems: what the configuration asks for and the cluster does not give.
+        descriptions: what is kept of its custom types.
         planned: set once the streams are known and started.
     """
 
@@ -95,7 +97,10 @@ class Supervisor:
         seen = ClusterSeen(settings.name, "", api.server, "", settings.labels)
         self._identity = Identity(api, mirror, shared.log, seen)
         self._definitions = Definitions(
-            settings.name, api, shared.clock, shared.timing, shared.log, self._look_again
+            settings.name, api, shared.clock, shared.timing, shared.log, self._redefined
+        )
+        self.descriptions = Descriptions(
+            self._definitions, api, mirror, shared.clock, shared.timing, shared.log
         )
         self.environment = Environment(
             api=api,
@@ -158,12 +163,14 @@ class Supervisor:
             ConfigError: two entries mean the same rows; only for a cluster of which nothing is mirrored yet,
                 and not if patient.
         """
-        watching = asyncio.create_task(self._definitions.run(self._shared.random))
+        random = self._shared.random
+        watching = [asyncio.create_task(each.run(random)) for each in (self._definitions, self.descriptions)]
         try:
             await self._supervise()
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, self._streams.stop(), return_exceptions=True)
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, self._streams.stop(), return_exceptions=True)
             await self._identity.stop()
 
     async def _supervise(self) -> None:
@@ -244,6 +251,10 @@ class Supervisor:
             for each in waits:
                 each.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+
+    def _redefined(self) -> None:
+        self.descriptions.look()
+        self._look_again()
 
     def _look_again(self) -> None:
         """A definition changed, or a path is gone: ask discovery, and for a while often."""

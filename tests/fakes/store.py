@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from syncd.core.change import Batch, Committed, KeyRange, RowVersion, StreamRow
+from syncd.core.definition import Definition
 from syncd.core.errors import StoreUnavailable
 from syncd.store.store import MirrorStore
 
@@ -62,6 +63,12 @@ class FaultyStore(MirrorStore):
     ) -> list[RowVersion]:
         self._reach()
         return await super().rows(row, keys, documents=documents)
+
+    async def keep_definitions(
+        self, cluster: str, found: Sequence[Definition], gone: Collection[str] = ()
+    ) -> None:
+        self._reach()
+        await super().keep_definitions(cluster, found, gone)
 
     async def newest(self, row: StreamRow) -> RowVersion | None:
         self._reach()
