@@ -46,6 +46,8 @@ TEMPORARY = (
 )
 """What every writing connection is told once."""
 
+# A CROSS JOIN is done in the order in which it is written: the planner, which does not know how few the rows
+# of a temporary table are, would read every row of the type instead of looking a few up.
 _CONSTANTS = ":cluster, :api_group, :resource, :stream_id, :now, :now"
 _ALIVE = "max(o.committed_at, coalesce(:alive, o.committed_at))"
 
@@ -69,7 +71,7 @@ _BURY_REPLACED = (
     f"INSERT INTO syncd_deleted_objects ({columns(TOMBSTONE_COLUMNS)})"
     f" SELECT {columns(OBJECT_COLUMNS[:12], 'o')}, i.resource_version, i.resource_version_number,"
     f" {columns(OBJECT_COLUMNS[14:], 'o')}, :epoch, :replaced, :now, {_ALIVE}"
-    f" FROM syncd_incoming i JOIN {keyed('syncd_objects', 'o', 'i')} WHERE o.uid <> i.uid"
+    f" FROM syncd_incoming i CROSS JOIN {keyed('syncd_objects', 'o', 'i')} WHERE o.uid <> i.uid"
     f" {KEEP_HIGHER} RETURNING 1"
 )
 _MERGE = (
@@ -87,7 +89,7 @@ _BURY_ROWS = (
     f"INSERT INTO syncd_deleted_objects ({columns(TOMBSTONE_COLUMNS)})"
     f" SELECT {columns(OBJECT_COLUMNS[:12], 'o')}, l.resource_version, l.resource_version_number,"
     f" {columns(OBJECT_COLUMNS[14:], 'o')}, :epoch, l.cause, :now, {_ALIVE}"
-    f" FROM syncd_leaving l JOIN {keyed('syncd_objects', 'o', 'l')}"
+    f" FROM syncd_leaving l CROSS JOIN {keyed('syncd_objects', 'o', 'l')}"
     f" WHERE {_OWN} AND (NOT l.has_item OR o.uid <> l.uid)"
     f" {KEEP_HIGHER} RETURNING 1"
 )
@@ -100,9 +102,8 @@ _BURY_ITEMS = (
     f" WHERE l.has_item {KEEP_HIGHER} RETURNING 1"
 )
 _REMOVE = (
-    "DELETE FROM syncd_objects AS o WHERE o.cluster = :cluster AND o.api_group = :api_group"
-    " AND o.resource = :resource AND o.object_key IN (SELECT l.object_key FROM syncd_leaving l"
-    f" WHERE {_OWN}) RETURNING stream_id"
+    "DELETE FROM syncd_objects WHERE rowid IN (SELECT o.rowid FROM syncd_leaving l"
+    f" CROSS JOIN {keyed('syncd_objects', 'o', 'l')} WHERE {_OWN}) RETURNING stream_id"
 )
 
 
@@ -114,12 +115,12 @@ _COMPARED = (
 _KIND = "CASE WHEN compared.fresh THEN 'created' ELSE 'updated' END"
 _RECORD_REPLACED = (
     f"{INSERT} SELECT {deleted('o', 'i.resource_version', ':replaced', 'o.object')}"
-    f" FROM syncd_incoming i JOIN {keyed('syncd_objects', 'o', 'i')} WHERE o.uid <> i.uid RETURNING 1"
+    f" FROM syncd_incoming i CROSS JOIN {keyed('syncd_objects', 'o', 'i')} WHERE o.uid <> i.uid RETURNING 1"
 )
 _LAST = "CASE WHEN l.has_item AND o.uid = l.uid THEN l.object ELSE o.object END"
 _RECORD_LEAVING = (
     f"{INSERT} SELECT {deleted('o', 'l.resource_version', 'l.cause', _LAST)}"
-    f" FROM syncd_leaving l JOIN {keyed('syncd_objects', 'o', 'l')} WHERE {_OWN} RETURNING 1"
+    f" FROM syncd_leaving l CROSS JOIN {keyed('syncd_objects', 'o', 'l')} WHERE {_OWN} RETURNING 1"
 )
 
 
@@ -178,7 +179,7 @@ class SqliteWriter:
 def _record(history: History) -> str:
     """Of rows that were just inserted."""
     return (
-        f"{INSERT} SELECT {created('o', history)} FROM json_each(:keys) k JOIN syncd_objects o"
+        f"{INSERT} SELECT {created('o', history)} FROM json_each(:keys) k CROSS JOIN syncd_objects o"
         " ON o.cluster = :cluster AND o.api_group = :api_group AND o.resource = :resource"
         " AND o.object_key = k.value RETURNING 1"
     )
