@@ -177,7 +177,7 @@ def downgrade() -> None:
         for name, _, _ in POD_COLUMNS:
             op.drop_column("syncd_objects", name)
         op.execute("DROP FUNCTION syncd_pod(jsonb, text)")
-        for name in ("syncd_cores", "syncd_units", "syncd_time"):
-            op.execute(f"DROP FUNCTION IF EXISTS {name}(text)")
+        for function in ("syncd_cores(text)", "syncd_units(text)", "syncd_time(text)", "syncd_json(jsonb)"):
+            op.execute(f"DROP FUNCTION IF EXISTS {function}")
     op.drop_table("syncd_view_columns")
     op.drop_table("syncd_views")

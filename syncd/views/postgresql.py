@@ -48,6 +48,18 @@ AS $$ BEGIN
   RETURN value::timestamptz;
 EXCEPTION WHEN data_exception THEN RETURN NULL;
 END $$""",
+    # Keys in the order of their bytes, as Kubernetes writes a map. It calls itself, wherever the caller is.
+    "syncd_json": """
+CREATE OR REPLACE FUNCTION syncd_json(document jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path FROM CURRENT
+AS $$ BEGIN
+  RETURN CASE jsonb_typeof(document)
+    WHEN 'object' THEN '{' || coalesce((SELECT string_agg(to_json(e.key)::text || ':' || syncd_json(e.value),
+      ',' ORDER BY e.key COLLATE "C") FROM jsonb_each(document) AS e(key, value)), '') || '}'
+    WHEN 'array' THEN '[' || coalesce((SELECT string_agg(syncd_json(e.value), ',' ORDER BY e.place)
+      FROM jsonb_array_elements(document) WITH ORDINALITY AS e(value, place)), '') || ']'
+    ELSE document::text END;
+END $$""",
 }
 """What the views call, in the order in which they are made."""
 
@@ -157,6 +169,9 @@ class PostgresqlRenderer(Renderer):
                 return f"regexp_replace({text}, '[\\f\\n\\r].*', '...')"
             case "find", [text, part]:
                 return f"strpos({text}, {part})"
+            case "plain", [value]:
+                compact = f"jsonb_typeof({value}) IN ('object', 'array') THEN syncd_json({value})"
+                return f"CASE WHEN {compact} ELSE {value} #>> '{{}}' END"
         raise AssertionError(name)
 
 
@@ -183,7 +198,7 @@ def _selector(value: str) -> str:
 
 def _step(key: str | int) -> str:
     if isinstance(key, int):
-        return f"[{key}]"
+        return f"[{key}]" if key >= 0 else f"[last - {-1 - key}]"
     return '."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -158,7 +158,7 @@ class Renderer(ABC):
             sources.append(source)
             conditions += [condition] if condition else []
             order.append(key)
-            frames = (*frames, Frame(alias, listing.entries))
+            frames = (*frames, Frame(alias, listing.entries, listing.path.loose))
         if over.where is not None:
             conditions.append(self.render(over.where, frames))
         rest = f"FROM {', '.join(sources)}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
@@ -209,7 +209,7 @@ class Renderer(ABC):
 
     @abstractmethod
     def operation(self, name: str, arguments: list[str]) -> str:
-        """now, elapsed, cores, units, integer, trim, line, contains."""
+        """now, elapsed, cores, units, integer, trim, line, find, plain."""
 
     @staticmethod
     def base(path: Path, frames: Frames) -> str:

@@ -19,6 +19,13 @@ _FACTORS = (
     ("P", "1e18"), ("E", "1e21"),
 )  # fmt: skip
 
+_KINDS = {
+    Type.INTEGER: "('integer')",
+    Type.NUMBER: "('integer', 'real')",
+    Type.BOOLEAN: "('true', 'false')",
+}
+"""What SQLite calls a JSON value of a type."""
+
 
 class SqliteRenderer(Renderer):
     """See `Renderer`."""
@@ -27,9 +34,9 @@ class SqliteRenderer(Renderer):
         return "NULL"
 
     def path(self, path: Path, frames: Frames) -> str:
-        base, place = self.base(path, frames), _place(path)
         if not path.keys:
-            return self._whole(path, base)
+            return self._whole(path, Renderer.base(path, frames))
+        base, place = self.base(path, frames), _place(path)
         if path.type is Type.JSON:
             return f"nullif({base} -> {place}, 'null')"
         value = f"({base} ->> {place})"
@@ -37,27 +44,26 @@ class SqliteRenderer(Renderer):
             return loose_time(value) if path.loose else time(value)
         if not path.loose:
             return value
+        kind = f"json_type({base}, {place})"
         if path.type is Type.TEXT:
-            kind = f"json_type({base}, {place})"
             return f"CASE WHEN {kind} IN ('true', 'false') THEN {kind} ELSE CAST({value} AS TEXT) END"
-        kinds = {
-            Type.INTEGER: "('integer')",
-            Type.NUMBER: "('integer', 'real')",
-            Type.BOOLEAN: "('true', 'false')",
-        }
-        return f"CASE WHEN json_type({base}, {place}) IN {kinds[path.type]} THEN {value} END"
+        return f"CASE WHEN {kind} IN {_KINDS[path.type]} THEN {value} END"
 
     def _whole(self, path: Path, base: str) -> str:
         if base == "o.object":
             return base
+        kind = f"{base.removesuffix('.value')}.type"
         if path.type is Type.JSON:
-            alias = base.removesuffix(".value")
             return (
-                f"CASE WHEN {alias}.type IN ('object', 'array') THEN {base}"
-                f" WHEN {alias}.type IN ('true', 'false') THEN {alias}.type"
-                f" WHEN {alias}.type <> 'null' THEN json_quote({base}) END"
+                f"CASE WHEN {kind} IN ('object', 'array') THEN {base}"
+                f" WHEN {kind} IN ('true', 'false') THEN {kind}"
+                f" WHEN {kind} <> 'null' THEN json_quote({base}) END"
             )
-        return time(base) if path.type is Type.TIME else base
+        if path.type is Type.TIME:
+            return loose_time(base) if path.loose else time(base)
+        if path.loose and path.type in _KINDS:
+            return f"CASE WHEN {kind} IN {_KINDS[path.type]} THEN {base} END"
+        return base
 
     def key(self, frame: Frame) -> str:
         return f"{frame.alias}.key"
@@ -124,6 +130,8 @@ class SqliteRenderer(Renderer):
                 return f"CASE WHEN {broken} > 0 THEN substr({text}, 1, {broken} - 1) || '...' ELSE {text} END"
             case "find", [text, part]:
                 return f"instr({text}, {part})"
+            case "plain", [value]:
+                return f"CASE substr({value}, 1, 1) WHEN '\"' THEN {value} ->> '$' ELSE {value} END"
         raise AssertionError(name)
 
 
@@ -188,7 +196,7 @@ def _place(path: Path) -> str:
     parts = ["$"]
     for key in path.keys:
         if isinstance(key, int):
-            parts.append(f"[{key}]")
+            parts.append(f"[{key}]" if key >= 0 else f"[#{key}]")
         elif _PLAIN.match(key):
             parts.append(f".{key}")
         else:
