@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from syncd.core.served import Identity, Served, identity
 from syncd.sync.reconcile import Order, Reconcile
 from syncd.sync.reflector import Reflector
 from syncd.sync.supervisor import Supervisor
+
+_LOOK = 0.1  # seconds between two looks at whether a cluster is out of reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +65,38 @@ class Run:
 
 
 async def reconcile(daemon: Daemon, wanted: Wanted, progress: Callable[[Run], None]) -> Run:
-    """Reconciles what is wanted; clusters side by side."""
+    """Reconciles what is wanted; clusters side by side. A daemon that has just begun has no streams yet: they
+    are waited for, and a cluster that has none because it is out of reach is reported, not passed over.
+    """
     run = Run()
+    supervisors = [each for each in daemon.supervisors if wanted.cluster in ("", each.settings.name)]
+    await asyncio.gather(*(_planned(supervisor) for supervisor in supervisors))
     unknown = dict.fromkeys(wanted.resources)
     pairs: list[tuple[Supervisor, list[Reflector]]] = []
-    for supervisor in daemon.supervisors:
-        if wanted.cluster in ("", supervisor.settings.name):
-            chosen = supervisor.reflectors
-            if wanted.resources:
-                found = meant([reflector.stream.resource for reflector in chosen], wanted.resources)
-                unknown = {name: None for name in unknown if not found[name]}
-                every = set().union(*found.values())
-                chosen = [each for each in chosen if identity(each.stream.resource) in every]
-            pairs.append((supervisor, chosen))
+    for supervisor in supervisors:
+        chosen = supervisor.reflectors
+        if wanted.resources:
+            found = meant([reflector.stream.resource for reflector in chosen], wanted.resources)
+            unknown = {name: None for name in unknown if not found[name]}
+            every = set().union(*found.values())
+            chosen = [each for each in chosen if identity(each.stream.resource) in every]
+        pairs.append((supervisor, chosen))
+    missed = [supervisor for supervisor in supervisors if not supervisor.planned.is_set()]
+    run.reports += [_missed(supervisor) for supervisor in missed]
     run.streams = sum(len(reflectors) for _, reflectors in pairs)
-    run.unknown = list(unknown)
+    run.unknown = [] if missed else list(unknown)
     await asyncio.gather(
         *(_one_cluster(supervisor, chosen, wanted.order, (run, progress)) for supervisor, chosen in pairs)
     )
     run.current = ""
     return run
+
+
+async def _planned(supervisor: Supervisor) -> None:
+    """Waits until the cluster's streams are known, or it is known why they are not."""
+    while not (supervisor.planned.is_set() or supervisor.error):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(supervisor.planned.wait(), _LOOK)
 
 
 async def _one_cluster(
@@ -104,6 +119,13 @@ async def _one_cluster(
         run.done += 1
         run.reports.append(_as_json(reflector, report))
         progress(run)
+
+
+def _missed(supervisor: Supervisor) -> dict[str, Any]:
+    """In place of a report, for a cluster of which nothing is known."""
+    name, report = supervisor.settings.name, Report(error=supervisor.error)
+    about = {"stream": name, "cluster": name, "resource": "", "namespace": "", "drift": 0}
+    return {**about, **asdict(report)}
 
 
 def _as_json(reflector: Reflector, report: Report) -> dict[str, Any]:
