@@ -74,8 +74,8 @@ class Mirror(Protocol):
         """Follow the configuration file, which says something else now."""
         ...
 
-    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
-        """The report of each stream. `deep` compares documents too."""
+    async def reconcile(self, *, deep: bool = False, dry_run: bool = False) -> list[dict[str, Any]]:
+        """The report of each stream. `deep` compares documents too; a dry run repairs nothing."""
         ...
 
 
@@ -127,9 +127,9 @@ class InProcess:
     async def close(self) -> None:
         await self.stop()
 
-    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
+    async def reconcile(self, *, deep: bool = False, dry_run: bool = False) -> list[dict[str, Any]]:
         assert self.daemon is not None
-        wanted = Wanted(order=Order(deep=deep))
+        wanted = Wanted(order=Order(deep=deep, dry_run=dry_run))
         return (await reconcile(self.daemon, wanted, lambda run: None)).reports
 
 
@@ -225,8 +225,9 @@ class Child:
                 process.kill()
                 await process.wait()
 
-    async def reconcile(self, *, deep: bool = False) -> list[dict[str, Any]]:
-        request_id = await asyncio.to_thread(self._ask, json.dumps({"deep": deep}))
+    async def reconcile(self, *, deep: bool = False, dry_run: bool = False) -> list[dict[str, Any]]:
+        arguments = json.dumps({"deep": deep, "dry_run": dry_run})
+        request_id = await asyncio.to_thread(self._ask, arguments)
         async with asyncio.timeout(20.0):
             while True:
                 query = "SELECT answered_at, result, error FROM syncd_requests WHERE request_id = ?"

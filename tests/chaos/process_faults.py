@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.chaos.churn import Churn
 from tests.chaos.daemon import Child, InProcess, Mirror
-from tests.chaos.schedule import Step
+from tests.chaos.schedule import RECORDS, Step
 from tests.chaos.site import SCOPES, TYPES, Site
 
 START = 0.8  # seconds within which a process that starts may be met at anything
@@ -37,7 +37,7 @@ class ProcessFaults:
     terminate = restart
 
     async def reconfigure(self, step: Step, rand: random.Random) -> None:
-        """Another scope; what is new adopts rows of what was."""
+        """Another scope, where what is new adopts rows of what was; perhaps more is recorded, or less."""
         await self._site.windows.close()
         await self._site.mirror.stop()
         self._rescope(rand)
@@ -54,6 +54,7 @@ class ProcessFaults:
         site = self._site
         site.distrust()
         site.rescoped = True
+        site.record = rand.choice((site.record, *RECORDS))
         for name, choice in SCOPES.items():
             site.history.scopes[TYPES[name]] = rand.choice(choice)
         site.configure()

@@ -17,13 +17,14 @@ def replayed(table: Table) -> tuple[Replayed, list[str]]:
     there: Replayed = {}
     found: list[str] = []
     query = (
-        "SELECT sequence, api_group, resource, object_key, uid, change_type, source, object"
+        "SELECT sequence, api_group, resource, object_key, uid, change_type, source, initial, object"
         " FROM syncd_changes ORDER BY sequence"
     )
-    for sequence, group, resource, key, uid, change, source, document in table.ask(query):
+    for sequence, group, resource, key, uid, change, source, initial, document in table.ask(query):
         name = ((group, resource), key)
         known = there.get(name)
-        if (known is None) != (change == "created") or (known is not None and known[0] != uid):
+        out_of_line = (known is None) != (change == "created") or (known is not None and known[0] != uid)
+        if out_of_line and not initial:  # which says what there is when more is recorded from then on
             before = known[0] if known else "nothing"
             found.append(f"{resource}: change {sequence}, {key} of {uid} {change} by {source} after {before}")
         if change == "deleted":

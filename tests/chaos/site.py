@@ -53,6 +53,7 @@ class Site:
         generation: of the past and of the scopes; a picture from before another one proves nothing.
         oldest: no version goes back beyond it.
         rescoped: the scopes were changed.
+        record: of changes, as the configuration spells it.
         wrong: what was found to be.
     """
 
@@ -70,6 +71,7 @@ class Site:
     generation: int = 0
     oldest: int = 0
     rescoped: bool = False
+    record: str = ""
     wrong: list[str] = field(default_factory=list)
 
     @classmethod
@@ -94,6 +96,7 @@ class Site:
             place,
             Table(place),
             PostgresqlFaults(server, place) if server is not None else None,
+            record=schedule.record,
         )
 
     def configure(self) -> Path:
@@ -106,7 +109,7 @@ class Site:
             "resources": [self._entry(type_, scope) for type_, scope in self.history.scopes.items()],
             "initial": self.schedule.initial,
             "limits": {"queue_bytes": self.schedule.queue},
-            "history": self.schedule.record,
+            "history": self.record,
             "reconcile": {"enabled": False},
             "server": {"listen": ""},
             "log": {"format": "json", "level": "debug"},
