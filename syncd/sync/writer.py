@@ -72,10 +72,12 @@ class Writer:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self.waiting:
-                await asyncio.wait({task}, timeout=self._environment.timing.stop * 0.6)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            try:
+                if not self.waiting:
+                    await asyncio.wait({task}, timeout=self._environment.timing.stop * 0.6)
+            finally:  # whoever asks a second time ends the wait, and must not leave the task behind
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
             raise
 
     async def _attempt(self, operation: Callable[[], Awaitable[T]]) -> T:
