@@ -20,13 +20,18 @@ from syncd.core.errors import ApiError, SyncdError
 from syncd.core.frames import LineSplitter, parse_frame, parse_page
 from syncd.core.listwatch import ListWatch
 from syncd.core.status import MAX_RETRY_AFTER, api_error
+from syncd.kube.auth import Exec
 from syncd.kube.discovery_document import (
     parse_aggregated,
     parse_api_versions,
     parse_groups,
     parse_resources,
 )
+from syncd.kube.exec import issued
 from syncd.kube.kubeconfig import load_connection
+from syncd.kube.process import Ended
+from syncd.views.expression import Type
+from syncd.views.jsonpath import expression
 from tests.fakes.recording import NAMES, recording
 from tests.fakes.value import PODS, SECRETS
 from tests.properties.document import DEEP, damaged, encoded, spoilt, values
@@ -182,6 +187,55 @@ def test_contents_compare(left: Any, right: Any) -> None:
     one, other = (json.dumps(value) for value in (left, right))
     assert same_content(one, one)
     assert same_content(one, other) == same_content(other, one)
+
+
+CREDENTIAL = {
+    "apiVersion": "client.authentication.k8s.io/v1",
+    "kind": "ExecCredential",
+    "status": {
+        "token": "t",
+        "expirationTimestamp": "2026-01-02T03:04:05Z",
+        "clientCertificateData": "c",
+        "clientKeyData": "k",
+    },
+}
+
+
+@given(bodies([CREDENTIAL], [encoded(CREDENTIAL)]), st.integers(-15, 127))
+def test_what_a_plugin_prints(stdout: bytes, code: int) -> None:
+    plugin = Exec("client.authentication.k8s.io/v1", "aws")
+    survives(lambda: issued(plugin, Ended(0, stdout, b"")))
+    survives(lambda: issued(plugin, Ended(code, stdout, stdout)))
+
+
+PATHS = [
+    ".",
+    "[",
+    "]",
+    "*",
+    "?",
+    "(",
+    ")",
+    "@",
+    "==",
+    '"',
+    "'",
+    "\\",
+    "0",
+    "-1",
+    "9" * 30,
+    "{",
+    "$",
+    "\0",
+    "é",
+]
+PATHS += [".spec.x", '[?(@.type=="Ready")]', "[*]", "[0]", ".status.conditions"]
+
+
+@given(st.lists(st.sampled_from(PATHS), max_size=10).map("".join), st.sampled_from(Type))
+def test_a_printer_column_s_path(text: str, kind: Type) -> None:
+    """One that SQL cannot say is None, whatever it is."""
+    assert expression(text, kind) == expression(text, kind)
 
 
 # --- files ----------------------------------------------------------------------------------------
