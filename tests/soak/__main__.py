@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -25,6 +27,7 @@ def main() -> int:
     parser.add_argument("--database", choices=("postgresql", "sqlite"), default="postgresql")
     parser.add_argument("--pods", type=int, default=2_000)
     parser.add_argument("--rate", type=float, default=50.0, help="changes a second")
+    parser.add_argument("--samples", type=Path, help="a file to write them to, as JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
         os.environ.setdefault("XDG_RUNTIME_DIR", directory)
@@ -33,7 +36,10 @@ def main() -> int:
         )
         try:
             there = site(Path(directory), server, pods=arguments.pods, rate=arguments.rate)
-            return _report(there, asyncio.run(soak(there, arguments.minutes * 60)))
+            samples = asyncio.run(soak(there, arguments.minutes * 60))
+            if arguments.samples is not None:
+                arguments.samples.write_text(json.dumps([asdict(sample) for sample in samples]))
+            return _report(there, samples)
         finally:
             if server is not None:
                 server.close()
