@@ -47,8 +47,10 @@ class Slope:
 
 NAMES = tuple(field.name for field in fields(Sample) if field.name != "at")
 COUNTS = ("descriptors", "connections", "threads", "tasks")
-MOST = {"memory": 1.0 * MEBIBYTE}
-"""Growth an hour that is allowed for; a count may not rise by one while it is looked at."""
+MOST = 1.0 * MEBIBYTE
+"""Of memory, growth an hour that is allowed for. A count may not rise by one while it is looked at."""
+NOISE = 0.5 * MEBIBYTE
+"""What an allocator may keep of a while, however short the soak."""
 
 
 def slopes(samples: Sequence[Sample]) -> dict[str, Slope]:
@@ -88,9 +90,9 @@ def _floor(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def faults(found: dict[str, Slope]) -> list[str]:
     """What grows, in words."""
     said = []
-    for name, most in MOST.items():
-        if found[name].surely > most:
-            said.append(f"{name} grows by at least {found[name].surely / MEBIBYTE:.2f} MiB an hour")
+    memory = found["memory"]
+    if memory.surely > MOST and memory.surely * memory.hours > NOISE:
+        said.append(f"memory grows by at least {memory.surely / MEBIBYTE:.2f} MiB an hour")
     for name in COUNTS:
         risen = found[name].surely * found[name].hours
         if risen >= 1.0:
