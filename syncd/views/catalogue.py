@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from syncd.core.relation import Described, Relations
-from syncd.views import dictionary, freshness, part
+from syncd.views import dictionary, freshness, owners, part, references
 from syncd.views.kinds import CATALOGUE
 from syncd.views.parts import PARTS
 from syncd.views.rendering import RENDERERS, relations
@@ -21,5 +21,10 @@ def everything(dialect: str, tables: Sequence[Described] = ()) -> Relations:
     kinds = relations(CATALOGUE, dialect)
     renderer = RENDERERS[dialect]()
     parts = tuple(part.relation(each, renderer) for each in PARTS)
-    rest = (freshness.relation(dialect), dictionary.relation(tables, dialect))
+    rest = (
+        owners.relation(renderer),
+        references.relation(renderer),
+        freshness.relation(dialect),
+        dictionary.relation(tables, dialect),
+    )
     return replace(kinds, views=(*kinds.views, *parts, *rest), tables=tuple(tables))
