@@ -199,6 +199,10 @@ def migrate(
     rebuild_views: Annotated[
         bool, typer.Option("--rebuild-views", help="Make the views anew, without columns that are gone.")
     ] = False,
+    reader: Annotated[
+        bool, typer.Option("--reader", help="PostgreSQL: a role that can read all this and nothing else.")
+    ] = False,
+    reader_name: Annotated[str, typer.Option(metavar="NAME", help="The name of that role.")] = "syncd_reader",
 ) -> NoReturn:
     """Bring the database's schema to head, and the views. `run` and `sync` do it by themselves unless told
     not to. 3: a view is not as wanted.
@@ -217,6 +221,9 @@ def migrate(
                 from syncd.app import steampipe
 
                 outcomes += steampipe.outcomes(await steampipe.make(database))
+            if reader:
+                made = await database.allow_reader(reader_name)
+                typer.echo(f"role {reader_name}: {'made' if made else 'already there'}, may read all this")
         changed = "already there" if before == after else f"from {before or 'nothing'}"
         done = sum(not outcome.note for outcome in outcomes)
         typer.echo(f"{loaded.database.shown}: schema at {after}, {changed}; {done} views made or changed")

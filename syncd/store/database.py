@@ -15,6 +15,7 @@ from syncd.store import (
     migrate,
     past,
     query,
+    reader,
     renumbering,
     request,
     retention,
@@ -154,10 +155,15 @@ class Database:
         """The answer to a query of somebody's own, which can only read; see `query.asking`."""
         return query.asking(self.engine, text, seconds)
 
-    async def types(self) -> tuple[list[SelectedType], dict[str, str]]:
-        """The types that are selected, and what each view of one type shows, by its name."""
+    async def types(self) -> list[SelectedType]:
+        """The types that are selected, with what is kept of their definitions."""
         async with self.engine.reading() as connection:
-            return await definition.selected(connection), await definition.holders(connection)
+            return await definition.selected(connection)
+
+    async def shown(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """Which type each view shows, and where its columns come from, by its name."""
+        async with self.engine.reading() as connection:
+            return await definition.shown(connection)
 
     async def definitions(self) -> str:
         """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""
@@ -166,6 +172,10 @@ class Database:
     async def show_views(self, wanted: Relations, *, rebuild: bool = False) -> list[views.Outcome]:
         """Brings the views to what is wanted; see `views.apply`."""
         return await views.apply(self.engine, wanted, rebuild=rebuild)
+
+    async def allow_reader(self, role: str) -> bool:
+        """PostgreSQL: lets a role read the tables and views; see `reader.allow`."""
+        return await reader.allow(self.engine, role)
 
     async def show_steampipe(self, render: steampipe.Render) -> steampipe.Shown:
         """PostgreSQL: brings the schema of Steampipe's names to what `render` says; see `steampipe.apply`."""

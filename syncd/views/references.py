@@ -101,7 +101,7 @@ def _referring(one: Reference, renderer: Renderer) -> str:
         namespace = renderer.render(one.namespace)
     also = _also(renderer)
     matches = [
-        f"{also}t.cluster = {also}o.cluster",
+        f"{also}t.cluster = o.cluster",
         f"{also}t.api_group = {quoted(one.group)}",
         f"t.kind = {kind}",
         f"t.namespace = {namespace}",
@@ -175,7 +175,7 @@ def _selecting(one: Selection, renderer: Renderer) -> str:
     return _select(
         "SELECTS",
         ("''", "'Pod'", "t.namespace", "t.name", "t.uid"),
-        f"FROM syncd_objects o JOIN syncd_objects t ON {also}t.cluster = {also}o.cluster"
+        f"FROM syncd_objects o JOIN syncd_objects t ON {also}t.cluster = o.cluster"
         f" AND {also}t.api_group = '' AND t.kind = 'Pod' AND t.namespace = o.namespace"
         f"\n  WHERE {_among(group, resource, source)} AND {matches}",
     )
