@@ -244,7 +244,7 @@ async def running(
             get("app").warning("changes came from another server: numbered anew, in their order")
         daemon = Daemon(config, database, lease, timing, metrics)
         if migrate:
-            await stack.enter_async_context(shown(database))
+            await stack.enter_async_context(shown(database, daemon.mirror.retyped))
             names = steampipe_names(database, lambda: daemon.config.views.steampipe, every=timing.heartbeat)
             await stack.enter_async_context(names)
         daemon.start(clients)

@@ -21,7 +21,8 @@ async def settled(
     Args:
         show: called while it waits.
         listed: every stream must have been listed by this process too. One that resumes is live as soon as
-            its watch is open, but only a list says when what happened meanwhile has arrived.
+            its watch is open, but only a list says when what happened meanwhile has arrived. And what shapes
+            the views of custom types must be known.
 
     Raises:
         SyncdError: the daemon had to stop.
@@ -36,7 +37,10 @@ async def settled(
                 reflector.relist("sync")
             asked = {each for each in asked if each.live} | resumed
         done = sum(_stands(reflector, listed) for reflector in reflectors)
-        planned = sum(supervisor.planned.is_set() for supervisor in daemon.supervisors)
+        planned = sum(
+            supervisor.planned.is_set() and (supervisor.descriptions.level or not listed)
+            for supervisor in daemon.supervisors
+        )
         if planned == len(daemon.supervisors) and done == len(reflectors):
             return
         # objects listed count as progress: a large first sync is not failing

@@ -36,6 +36,7 @@ class Relation:
         source: the query from FROM on.
         subject: `api_group/resource` of the objects that it shows, '' where it shows several.
         short: whether it is a short name, which another resource's view may want too.
+        agreeing: a column that becomes text does so at once, where nothing is built on the view.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Relation:
     source: str
     subject: str = ""
     short: bool = False
+    agreeing: bool = False
 
     @property
     def digest(self) -> str:

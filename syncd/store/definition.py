@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.definition import ClusterType, Definition, SelectedType
-from syncd.store.schema import definitions, streams, views
+from syncd.store.schema import definitions, streams, view_columns, views
 
 _SOME = 500  # names in one statement
 
@@ -79,10 +79,16 @@ async def selected(connection: AsyncConnection) -> list[SelectedType]:
     ]
 
 
-async def holders(connection: AsyncConnection) -> dict[str, str]:
-    """What each view that is of one type shows, by the view's name."""
+async def shown(connection: AsyncConnection) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """What each view of one type shows, by the view's name; and of each, where its columns come from."""
     query = sa.select(views.c.relation, views.c.subject).where(views.c.subject != "")
-    return {row.relation: row.subject for row in await connection.execute(query)}
+    subjects = {row.relation: row.subject for row in await connection.execute(query)}
+    origins: dict[str, dict[str, str]] = {}
+    columns = sa.select(view_columns.c.relation, view_columns.c.name, view_columns.c.origin)
+    for relation, name, origin in await connection.execute(columns.where(view_columns.c.origin != "")):
+        if relation in subjects:
+            origins.setdefault(relation, {})[name] = origin
+    return subjects, origins
 
 
 async def documents(connection: AsyncConnection) -> list[dict[str, Any]]:

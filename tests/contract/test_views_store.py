@@ -12,6 +12,7 @@ import pytest
 
 from syncd.core.relation import Relation, RelationColumn, Relations
 from syncd.store.database import Database
+from syncd.store.view import SOME
 from syncd.store.views import MARK, RETIRED, Action, Outcome, layout
 from tests.contract.mirror_case import Place, look
 
@@ -223,3 +224,78 @@ async def test_a_dump_and_restore_leaves_them_ours(server: Database, postgres_pl
     look(postgres_place, f"COMMENT ON VIEW things IS 'Things.{MARK}'")
     assert await server.show_views(wanted(things(A, B))) == [Outcome("things", Action.CHANGED)]
     assert look(postgres_place, "SELECT * FROM things") == [("a", 2)]
+
+
+async def test_a_view_that_users_built_on_stays_when_its_type_goes(database: Database, place: Place) -> None:
+    await database.show_views(wanted(things(A, B), things(A, name="more")))
+    look(place, "CREATE VIEW mine AS SELECT a FROM things")
+    outcomes = {one.name: one for one in await database.show_views(wanted())}
+    assert {name: one.action for name, one in outcomes.items()} == {
+        "things": Action.KEPT,
+        "more": Action.REMOVED,
+    }
+    assert "view mine" in outcomes["things"].note
+    [(note,)] = look(place, "SELECT note FROM syncd_views WHERE relation = 'things'")
+    assert "it stays for what is built on it" in note
+    assert look(place, "SELECT * FROM mine") == [("a",)]
+    # It comes back as it was, and what was said of it is said no more.
+    assert await database.show_views(wanted(things(A, B))) == [Outcome("things", Action.CHANGED)]
+    assert look(place, "SELECT note FROM syncd_views WHERE relation = 'things'") == [("",)]
+    await database.show_views(wanted())
+    look(place, "DROP VIEW mine")
+    assert await database.show_views(wanted()) == [Outcome("things", Action.REMOVED)]
+
+
+async def test_many_are_made_and_go(database: Database, place: Place) -> None:
+    many = wanted(*(things(A, B, name=f"things_{number}") for number in range(2 * SOME + 3)))
+    assert len(await database.show_views(many)) == 2 * SOME + 3
+    assert await database.show_views(many) == []
+    assert {one.action for one in await database.show_views(wanted())} == {Action.REMOVED}
+    assert look(place, "SELECT count(*) FROM syncd_views WHERE relation LIKE 'things%'") == [(0,)]
+
+
+@pytest.mark.postgres
+async def test_one_that_cannot_be_stops_no_other(server: Database, postgres_place: Place) -> None:
+    odd = things(replace(A, value="no_such_function()"), name="odd")
+    outcomes = {one.name: one for one in await server.show_views(wanted(things(A), odd, things(B, name="z")))}
+    assert {name: one.action for name, one in outcomes.items()} == {
+        "things": Action.MADE,
+        "odd": Action.SKIPPED,
+        "z": Action.MADE,
+    }
+    recorded = "SELECT digest, note FROM syncd_views WHERE relation = 'odd'"
+    assert look(postgres_place, recorded) == [("", "function no_such_function() does not exist")]
+    assert await server.show_views(wanted(things(A), things(B, name="z"))) == [Outcome("odd", Action.REMOVED)]
+    assert look(postgres_place, recorded) == []
+
+
+@pytest.mark.postgres
+async def test_a_conflict_of_types_is_text_at_once_unless_something_is_built_on_it(
+    server: Database, postgres_place: Place
+) -> None:
+    role = f"{postgres_place.schema}_reader"
+    text = replace(B, type="text", value="'12'")
+    before = replace(things(A, B, C), agreeing=True)
+    after = replace(things(C, text, A), agreeing=True)
+    look(postgres_place, f"CREATE ROLE {role}")
+    try:
+        await server.show_views(wanted(before, replace(before, name="more")))
+        look(postgres_place, f"GRANT SELECT ON things TO {role}")
+        look(postgres_place, f"GRANT UPDATE (b) ON things TO {role}")
+        look(postgres_place, "CREATE VIEW mine AS SELECT b + 1 AS n FROM more")
+        changed = await server.show_views(wanted(after, replace(after, name="more")))
+        assert changed == [Outcome("things", Action.CHANGED), Outcome("more", Action.CHANGED)]
+        assert look(postgres_place, "SELECT * FROM things") == [("a", "12", True)]
+        assert look(postgres_place, "SELECT * FROM more") == [("a", 12, True)]
+        assert look(postgres_place, "SELECT * FROM mine") == [(13,)]
+        may = (
+            f"SELECT has_table_privilege('{role}', 'things', 'SELECT'), "
+            f"has_column_privilege('{role}', 'things', 'b', 'UPDATE'), "
+            f"has_column_privilege('{role}', 'things', 'a', 'UPDATE')"
+        )
+        assert look(postgres_place, may) == [(True, True, False)]
+        said = "SELECT description FROM syncd_view_columns WHERE relation = 'more' AND name = 'b'"
+        assert "Still bigint" in look(postgres_place, said)[0][0]
+    finally:
+        look(postgres_place, f"DROP OWNED BY {role}")
+        look(postgres_place, f"DROP ROLE {role}")
