@@ -15,6 +15,9 @@ from syncd.store.errors import driver_error
 from syncd.store.schema import metadata, views
 
 _REFUSED = "42501"  # insufficient_privilege
+_OWN_SCHEMA = sa.text(
+    "SELECT 1 FROM pg_namespace WHERE nspname = :name AND pg_get_userbyid(nspowner) = current_user"
+)
 
 
 async def allow(engine: Engine, role: str) -> bool:
@@ -36,10 +39,7 @@ async def allow(engine: Engine, role: str) -> bool:
             made = (await connection.execute(known, {"role": role})).first() is None
             named = sa.select(views.c.relation).where(views.c.digest != "", ~views.c.relation.like("(%"))
             relations = [*metadata.tables, "syncd_migrations", *(await connection.execute(named)).scalars()]
-            ours = sa.text(
-                "SELECT 1 FROM pg_namespace WHERE nspname = :name AND pg_get_userbyid(nspowner) = current_user"
-            )
-            other = (await connection.execute(ours, {"name": steampipe.SCHEMA})).first() is not None
+            other = (await connection.execute(_OWN_SCHEMA, {"name": steampipe.SCHEMA})).first() is not None
             driver: Any = (await connection.get_raw_connection()).driver_connection
             if made:
                 await driver.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))

@@ -107,6 +107,8 @@ def _referring(one: Reference, renderer: Renderer) -> str:
         f"t.namespace = {namespace}",
         f"t.name = {name}",
     ]
+    if one.kinds:  # no object of another kind need be looked for
+        matches.append(f"t.kind IN ({', '.join(map(quoted, one.kinds))})")
     if one.uid is not None:
         matches.append(f"t.uid = coalesce({renderer.render(one.uid)}, t.uid)")
     return _select(

@@ -51,6 +51,7 @@ class Reference:
         namespaced: whether what is named is in the object's own namespace; else it is in none.
         namespace: where it is instead.
         uid: the uid that it must have.
+        kinds: what can be named, where the places name several.
     """
 
     relation: str
@@ -60,6 +61,7 @@ class Reference:
     namespaced: bool = True
     namespace: Expression | None = None
     uid: Expression | None = None
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ REFERENCES = (
     Reference(
         "USES_SERVICE_ACCOUNT", _POD, _one("ServiceAccount", nonempty(path("spec.serviceAccountName")))
     ),
-    Reference("MOUNTS", _POD, _MOUNTS),
+    Reference("MOUNTS", _POD, _MOUNTS, kinds=("ConfigMap", "Secret", "PersistentVolumeClaim")),
     Reference(
         "BOUND_TO",
         ("", "persistentvolumeclaims", "PersistentVolumeClaim"),
@@ -158,7 +160,7 @@ REFERENCES = (
             ("clusterrolebindings", "ClusterRoleBinding", "ClusterRole"),
         )
     ),
-    Reference("ROUTES_TO", ("networking.k8s.io", "ingresses", "Ingress"), _INGRESS),
+    Reference("ROUTES_TO", ("networking.k8s.io", "ingresses", "Ingress"), _INGRESS, kinds=("Service",)),
 )
 
 SELECTIONS = (
