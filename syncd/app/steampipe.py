@@ -90,7 +90,7 @@ async def steampipe_names(
     database: Database, wanted: Callable[[], bool], *, every: float
 ) -> AsyncIterator[None]:
     """Inside the block the names are there, where `wanted` says so, and follow the definitions that are
-    mirrored, which are looked at `every` so many seconds and at the end.
+    known, which are looked at `every` so many seconds and at the end.
     """
     names = _Names(database, wanted)
     await names.look()

@@ -166,7 +166,7 @@ class Database:
             return await definition.shown(connection)
 
     async def definitions(self) -> str:
-        """PostgreSQL: another text when a CustomResourceDefinition that is mirrored came, went or changed."""
+        """PostgreSQL: another text when a CustomResourceDefinition of any cluster came, went or changed."""
         return await steampipe.definitions(self.engine)
 
     async def show_views(self, wanted: Relations, *, rebuild: bool = False) -> list[views.Outcome]:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.errors import StoreError
+from syncd.store import definition
 from syncd.store.engine import Engine
 
 SCHEMA = "kubernetes"
@@ -58,17 +59,16 @@ class Shown:
 
 
 Render = Callable[[Sequence[Mapping[str, Any]], Mapping[str, SeenView]], Rendering]
-"""From the CustomResourceDefinitions that are mirrored, and the views that are there."""
+"""From what is kept of CustomResourceDefinitions, and the views that are there."""
 
 
 async def definitions(engine: Engine) -> str:
-    """What changes when a CustomResourceDefinition that is mirrored comes, goes or changes."""
+    """What changes when a CustomResourceDefinition of any cluster comes, goes or changes."""
     async with engine.reading() as connection:
         found = await connection.execute(
             sa.text(
                 "SELECT md5(string_agg(concat_ws('/', cluster, name, uid, generation), ',' "
-                "ORDER BY cluster, name)) FROM syncd_objects "
-                "WHERE kind = 'CustomResourceDefinition' AND api_group = 'apiextensions.k8s.io'"
+                "ORDER BY cluster, name)) FROM syncd_definitions"
             )
         )
         return str(found.scalar_one() or "")
@@ -88,7 +88,7 @@ async def apply(engine: Engine, render: Render) -> Shown:
         await connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         mark = await _mark(connection, engine.schema)
         views = await _views(connection)
-        rendering = render(await _documents(connection), views)
+        rendering = render(await definition.documents(connection), views)
         wanted = _MARK.format(schema=engine.schema, digest=_digest(rendering))
         raw: Any = (await connection.get_raw_connection()).driver_connection
         refused: dict[str, str] = {}
@@ -173,16 +173,6 @@ async def _views(connection: AsyncConnection) -> dict[str, SeenView]:
         name: SeenView(about, tuple(zip(names, types, strict=True)))
         for name, about, names, types in found.all()
     }
-
-
-async def _documents(connection: AsyncConnection) -> list[dict[str, Any]]:
-    found = await connection.execute(
-        sa.text(
-            "SELECT object FROM syncd_objects WHERE kind = 'CustomResourceDefinition' "
-            "AND api_group = 'apiextensions.k8s.io' ORDER BY name, cluster"
-        )
-    )
-    return list(found.scalars())
 
 
 async def _dropped(raw: Any, name: str) -> bool:

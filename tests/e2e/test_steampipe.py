@@ -15,7 +15,7 @@ from tests.e2e.world import QUICK, World, until
 
 pytestmark = pytest.mark.postgres
 
-RESOURCES = ("pods", "deployments", "customresourcedefinitions", "widgets.example.com")
+RESOURCES = ("pods", "deployments", "widgets.example.com")
 NAMES: dict[str, Any] = {"views": {"steampipe": True}}
 
 

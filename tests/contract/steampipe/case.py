@@ -11,6 +11,7 @@ import yaml
 
 from syncd.app.steampipe import make
 from syncd.core.builtin import BUILT_IN
+from syncd.core.definition import definition
 from syncd.core.document import Transform
 from syncd.core.resource import Resource, Stream
 from syncd.store.database import Database
@@ -49,6 +50,11 @@ async def mirror(place: DatabasePlace, cluster: str, found: list[dict[str, Any]]
             transform = Transform(each)
             items = [transform(json.dumps(document).encode()) for document in members]
             await there.open(*items, stream=Stream(cluster, each))
+            if each.kind == "CustomResourceDefinition":
+                kept = [
+                    definition(json.dumps(document).encode()) for document in members if "spec" in document
+                ]
+                await there.store.keep_definitions(cluster, kept)
 
 
 def bare(table: Table) -> dict[str, Any]:

@@ -77,10 +77,9 @@ def columns(session: Session, view: str) -> dict[str, str]:
 
 
 REDEFINE = f"""
-    UPDATE {SCHEMA}.syncd_objects SET generation = generation + 1, object = jsonb_set(object,
+    UPDATE {SCHEMA}.syncd_definitions SET generation = generation + 1, document = jsonb_set(document,
       '{{spec,versions,1,schema,openAPIV3Schema,properties,spec,properties}}',
-      '{{"secretName": {{"type": "integer"}}, "addedLater": {{"type": "string"}}}}')
-    WHERE kind = 'CustomResourceDefinition'"""
+      '{{"secretName": {{"type": "integer"}}, "addedLater": {{"type": "string"}}}}')"""
 
 
 def test_a_view_grows_with_its_definition_and_keeps_what_was_built_on_it(own: DatabasePlace) -> None:
@@ -95,9 +94,7 @@ def test_a_view_grows_with_its_definition_and_keeps_what_was_built_on_it(own: Da
         assert asyncio.run(show(own)) == Shown()
         after = columns(session, "kubernetes_certificate")
         assert after == before | {"added_later": "text"}
-        session.execute(
-            f"DELETE FROM {SCHEMA}.syncd_objects WHERE kind = 'CustomResourceDefinition'".encode()
-        )
+        session.execute(f"DELETE FROM {SCHEMA}.syncd_definitions".encode())
         assert set(asyncio.run(show(own)).kept) == {
             "kubernetes_certificate",
             "kubernetes_certificate_cert_manager_io",
@@ -166,7 +163,7 @@ def test_a_role_that_has_the_schema_alone_can_make_it(own: DatabasePlace, postgr
         session.execute(f"CREATE ROLE {role} LOGIN")
         session.execute(f"CREATE SCHEMA kubernetes AUTHORIZATION {role}")
         session.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
-        session.execute(f"GRANT SELECT ON {SCHEMA}.syncd_objects TO {role}")
+        session.execute(f"GRANT SELECT ON {SCHEMA}.syncd_objects, {SCHEMA}.syncd_definitions TO {role}")
         try:
             url = make_url(own.url).set(username=role).render_as_string(hide_password=False)
             asyncio.run(show(DatabasePlace("postgresql", url, SCHEMA)))
@@ -221,9 +218,7 @@ async def test_names_follow_the_definitions_while_syncd_runs(own: DatabasePlace)
             await until(lambda: "kubernetes_certificate" in views(session))
             session.execute(REDEFINE.encode())
             await until(lambda: "added_later" in columns(session, "kubernetes_certificate"))
-            session.execute(
-                f"DELETE FROM {SCHEMA}.syncd_objects WHERE kind = 'CustomResourceDefinition'".encode()
-            )
+            session.execute(f"DELETE FROM {SCHEMA}.syncd_definitions".encode())
             await until(lambda: not views(session, "%certificate%"))
     await database.close()
 
