@@ -90,7 +90,7 @@ _BEGINNING = {
 # What left the table while nothing was recorded: its last record says that it is there.
 _GONE = (
     f"{INSERT} SELECT c.cluster, c.api_group, c.resource, c.object_key, c.kind, c.namespace, c.name, c.uid,"
-    " c.resource_version, 'deleted', 'snapshot', false, 'snapshot', :now, NULL, c.object"
+    " c.resource_version, 'deleted', 'snapshot', false, :cause, :now, NULL, c.object"
     " FROM syncd_changes c JOIN syncd_streams s ON s.stream_id = :stream_id AND s.cluster = c.cluster"
     " AND s.api_group = c.api_group AND s.resource = c.resource"
     " WHERE c.change_type <> 'deleted' AND s.namespace IN ('', c.namespace)"
@@ -108,7 +108,7 @@ async def begin(connection: AsyncConnection, row: StreamRow, record: Record, now
     """
     written = 0
     if row.history is Record.NONE and record is not Record.NONE:
-        written += await _execute(connection, _GONE, stream_id=row.stream_id, now=now)
+        written += await leave_unrecorded(connection, row.stream_id, Cause.SNAPSHOT, now)
     if row.object_count and record is not Record.NONE and row.history not in (record, Record.VERSIONS):
         written += await _execute(connection, _BEGINNING[record], stream_id=row.stream_id, now=now)
     return written
@@ -117,6 +117,13 @@ async def begin(connection: AsyncConnection, row: StreamRow, record: Record, now
 async def leave(connection: AsyncConnection, stream_id: int, cause: Cause, now: datetime) -> int:
     """Every row of a stream leaves; how many records."""
     return await _execute(connection, _LEAVING, stream_id=stream_id, cause=cause.value, now=now)
+
+
+async def leave_unrecorded(connection: AsyncConnection, stream_id: int, cause: Cause, now: datetime) -> int:
+    """What the records have within a stream and the table has not, of a time when nothing was recorded of it;
+    how many records. Else whoever replays them would keep it for ever.
+    """
+    return await _execute(connection, _GONE, stream_id=stream_id, cause=cause.value, now=now)
 
 
 async def _execute(connection: AsyncConnection, statement: str, **values: Any) -> int:

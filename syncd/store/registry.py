@@ -118,6 +118,8 @@ class MirrorRegistry:
             if found.history != Record.NONE:
                 await changes.leave(connection, stream_id, cause, values["now"])
             gone = await connection.execute(sa.delete(objects).where(objects.c.stream_id == stream_id))
+            if found.history == Record.NONE:
+                await changes.leave_unrecorded(connection, stream_id, cause, values["now"])
             await connection.execute(sa.delete(quarantine).where(quarantine.c.stream_id == stream_id))
             await connection.execute(sa.delete(streams).where(streams.c.stream_id == stream_id))
             # The entry that allowed the values of Secrets is gone with the stream.

@@ -200,6 +200,23 @@ async def test_a_stream_that_is_retired_records_its_rows(mirror: Mirror) -> None
     ]
 
 
+async def test_what_leaves_while_nothing_is_recorded_leaves_the_records_too(mirror: Mirror) -> None:
+    """Else it would be there for ever, for whoever replays them."""
+    row = await begun(mirror, pod(0, 5), pod(1, 5))
+    row = (await mirror.store.commit(row, Batch(history=History()))).row
+    row = (await mirror.drop(row, gone("a/001", 300))).row
+    before = last(mirror)
+    await mirror.store.retire(row.stream_id, cause=Cause.DESELECTED)
+    told = sorted(one[:2] for one in records(mirror, after=before))
+    assert told == [("deleted", "a/000"), ("deleted", "a/001")]
+
+
+async def test_a_stream_that_never_was_recorded_leaves_no_records(mirror: Mirror) -> None:
+    row = await mirror.open(pod(0, 5))
+    await mirror.store.retire(row.stream_id, cause=Cause.DESELECTED)
+    assert records(mirror) == []
+
+
 async def test_what_is_there_is_the_beginning_where_more_is_asked(mirror: Mirror) -> None:
     row = await mirror.open(pod(0, 5), pod(1, 5))
     row = (await mirror.store.commit(row, Batch(history=CHANGES))).row
