@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-kills chaos soak test-cluster guarantees bench bench-full bench-compare check format clean
+.PHONY: help install install-dev demo test test-kills chaos soak test-cluster guarantees tables bench bench-full bench-compare check format clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -44,6 +44,9 @@ test-cluster: install-dev ## the scenarios that any cluster can show, against yo
 
 guarantees: install-dev ## write docs/guarantees.md from the conformance suite
 	@$(BIN)/python -m tests.conformance.guarantees
+
+tables: install-dev ## write docs/tables/ from the catalogue of views
+	@$(BIN)/python -m tests.tables
 
 bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
 	@$(BIN)/python -m bench.run $(ARGS)
