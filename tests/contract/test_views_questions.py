@@ -30,7 +30,6 @@ ANSWERED = {
     "pods",
     "deployments",
     "configmaps",
-    "containers",
     "container_images",
     "volumes",
     "relations",

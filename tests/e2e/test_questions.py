@@ -84,8 +84,8 @@ async def test_the_five_questions(place: DatabasePlace, tmp_path: Path) -> None:
     assert {row[2] for row in where} == {"Running"}
     assert lacking
     assert [row[4] for row in gone] == ["deleted", "deleted"]
-    assert sum(row[1] for row in images) == 60 + 100 - 2
-    assert {(row[3], row[8] is not None) for row in believed} == {("live", True)}
+    assert sum(row[3] for row in images) == 60 + 100 - 2
+    assert {row[3:5] for row in believed} == {("fresh", None)}
     assert len(believed) == 2 * len(RESOURCES)
 
 
