@@ -60,6 +60,8 @@ class Departures:
             return
         streams = await daemon.mirror.streams(name)
         self._log.info("cluster no longer configured: letting go of it", cluster=name, streams=len(streams))
+        # First, while a stream still tells that there is something to let go of.
+        await daemon.mirror.keep_definitions(name, (), await daemon.mirror.definitions(name))
         rows = 0
         for stream in streams:
             rows += await daemon.mirror.retire(stream.stream_id, cause=Cause.DESELECTED)

@@ -329,6 +329,7 @@ async def test_files_that_the_configuration_names_are_followed(world: World) -> 
 
 async def test_a_cluster_is_removed_and_comes_back(world: World) -> None:
     populate(world)
+    world.workload.widgets(1)
     c, d = cluster(world), cluster(world, "d")
     path = world.write_config("pods", "secrets", clusters=[c, d])
     async with followed(world, path) as it:
@@ -339,6 +340,7 @@ async def test_a_cluster_is_removed_and_comes_back(world: World) -> None:
         assert not world.table.rows(*PODS, cluster="d")
         causes = "SELECT DISTINCT cluster, cause FROM syncd_deleted_objects"
         assert world.table.ask(causes) == [("d", "deselected")]
+        assert world.table.ask("SELECT DISTINCT cluster FROM syncd_definitions") == [("c",)]
         assert b'cluster="d"' not in metrics.render()[0]
         assert await it.change("pods", "secrets", clusters=[c, d]) == {
             ("d", "pods", ""),
