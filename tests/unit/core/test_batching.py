@@ -12,14 +12,14 @@ from syncd.core.resource import Cause
 from tests.fakes.value import item
 
 
-def gathered(*changes: Change, **bounds: int) -> list[Batch]:
+def gathered(*changes: Change, each: bool = False, **bounds: int) -> list[Batch]:
     """The batches that these changes make."""
     batches: list[Batch] = []
-    gathering = Gathering(Cause.DELETED, **bounds)
+    gathering = Gathering(Cause.DELETED, each=each, **bounds)
     for change in changes:
         if not gathering.add(change):
             batches.append(gathering.batch(Marks()))
-            gathering = Gathering(Cause.DELETED, **bounds)
+            gathering = Gathering(Cause.DELETED, each=each, **bounds)
             assert gathering.add(change), "an empty batch takes anything"
     return [*batches, gathering.batch(Marks())]
 
