@@ -124,3 +124,9 @@ def test_batches_applied_in_order_are_the_changes_applied_in_order(
             reached = int(batch.resource_version)
     assert table == want
     assert buried == stones
+
+
+def test_each_change_of_an_object_has_a_batch_of_its_own_where_all_are_to_be_kept() -> None:
+    first, second = gathered(Upsert(item("a", 1)), Upsert(item("b", 2)), Upsert(item("a", 3)), each=True)
+    assert [one.resource_version for one in first.upserts] == ["1", "2"]
+    assert [one.resource_version for one in second.upserts] == ["3"]
