@@ -7,30 +7,97 @@ They are a convenience: what goes wrong with them is logged, and never stops the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cache
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from syncd.core.definition import SelectedType
 from syncd.core.errors import StoreError
-from syncd.core.relation import Relations
+from syncd.core.relation import Relation
 from syncd.logs import get
 from syncd.store.database import Database
 from syncd.store.glossary import described
 from syncd.store.views import Action, Outcome
 from syncd.views.catalogue import everything
-from syncd.views.custom import Present, custom, extended
+from syncd.views.custom import Names, custom, named, rendered
 
 RETRY_SECONDS = 15.0
 SETTLING = 0.3  # seconds: what changes with one definition comes in several steps
 _IDLE_SHARE = 3  # so many times as long as the last look took is rested: thousands of types come in bursts
+_SOME = 100  # types that are rendered at a time
 _LAST_LOOK = 20.0  # seconds that leaving may take for views
 
 
-@cache
-def _known(dialect: str) -> Relations:
-    return everything(dialect, described(dialect))
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was rendered of a type. `digests`: by the names of its views."""
+
+    type_: SelectedType
+    names: Names
+    digests: Mapping[str, str]
+
+
+class _Showing:
+    """Brings a database to what it shall have; remembers what it rendered."""
+
+    def __init__(self, database: Database) -> None:
+        dialect = "sqlite" if database.engine.is_sqlite else "postgresql"
+        self._database = database
+        self._dialect = dialect
+        self._known = everything(dialect, described(dialect))
+        self._taken = frozenset(relation.name for relation in self._known.views)
+        self._made: dict[str, _Made] = {}
+
+    async def show(self, types: Sequence[SelectedType], *, rebuild: bool = False) -> list[Outcome]:
+        """Makes, changes and removes; `types` are the custom ones.
+
+        Args:
+            rebuild: as if no view were there.
+        """
+        outcomes = await self._once(types, rebuild=rebuild)
+        if any(outcome.action is Action.REMOVED for outcome in outcomes):
+            outcomes += await self._once(types)  # what has gone leaves its name to another
+        return outcomes
+
+    async def _once(self, types: Sequence[SelectedType], *, rebuild: bool = False) -> list[Outcome]:
+        """Some types at a time, and never long at a stretch: a cluster may have thousands."""
+        shown = await self._database.shown()
+        names = named(types, self._taken, {name: subject for name, (subject, _) in shown.items()})
+        self._made = {one.subject: self._made[one.subject] for one in types if one.subject in self._made}
+        standing = frozenset(name for own in names.values() for name in own)
+        stale = [one for one in types if rebuild or not self._stands(one, names[one.subject], shown)]
+        outcomes: list[Outcome] = []
+        for begin in range(0, max(1, len(stale)), _SOME):
+            views = await self._rendered(stale[begin : begin + _SOME], names, rebuild=rebuild)
+            known = self._known.views if begin == 0 else ()
+            standing_too = standing if begin == 0 else standing | self._taken
+            wanted = replace(self._known, views=(*known, *views), standing=standing_too)
+            outcomes += await self._database.show_views(wanted, rebuild=rebuild)
+        return outcomes
+
+    async def _rendered(
+        self, types: Sequence[SelectedType], names: Mapping[str, Names], *, rebuild: bool
+    ) -> list[Relation]:
+        long = [names[one.subject].long for one in types]
+        origins = {} if rebuild else await self._database.origins(long)
+        views: list[Relation] = []
+        for one in await self._database.described(types):
+            own = names[one.subject]
+            made = rendered(one, own, self._dialect, origins.get(own.long, {}))
+            bare = tuple(replace(each, document=None) for each in one.clusters)
+            digests = {relation.name: relation.digest for relation in made}
+            self._made[one.subject] = _Made(replace(one, clusters=bare), own, digests)
+            views += made
+            await asyncio.sleep(0)
+        return views
+
+    def _stands(self, type_: SelectedType, names: Names, shown: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether what was rendered of a type is what is there, and was rendered of the same."""
+        made = self._made.get(type_.subject)
+        if made is None or (made.type_, made.names) != (type_, names):
+            return False
+        return all(shown.get(name, ("", ""))[1] == digest for name, digest in made.digests.items())
 
 
 async def show(database: Database, *, rebuild: bool = False) -> list[Outcome]:
@@ -43,23 +110,7 @@ async def show(database: Database, *, rebuild: bool = False) -> list[Outcome]:
     Raises:
         StoreUnavailable: the database is away.
     """
-    return await _shown(database, custom(await database.types()), rebuild=rebuild)
-
-
-async def _shown(database: Database, types: list[SelectedType], *, rebuild: bool = False) -> list[Outcome]:
-    dialect = "sqlite" if database.engine.is_sqlite else "postgresql"
-
-    async def once(rebuild: bool) -> list[Outcome]:
-        subjects, origins = await database.shown()
-        present = Present(subjects, {} if rebuild else origins)
-        # In a thread: a cluster may have thousands of types.
-        wanted = await asyncio.to_thread(lambda: extended(_known(dialect), types, present, dialect))
-        return await database.show_views(wanted, rebuild=rebuild)
-
-    outcomes = await once(rebuild)
-    if any(outcome.action is Action.REMOVED for outcome in outcomes):
-        outcomes += await once(False)  # what has gone leaves its name to another
-    return outcomes
+    return await _Showing(database).show(custom(await database.types()), rebuild=rebuild)
 
 
 class _Views:
@@ -70,6 +121,7 @@ class _Views:
     def __init__(self, database: Database, retyped: asyncio.Event) -> None:
         self.waiting = True
         self._database = database
+        self._showing = _Showing(database)
         self._retyped = retyped
         self._types: list[SelectedType] | None = None
         self._said: set[str] = set()
@@ -82,7 +134,7 @@ class _Views:
             types = custom(await self._database.types())
             if types == self._types and not self.waiting:
                 return
-            outcomes = await _shown(self._database, types)
+            outcomes = await self._showing.show(types)
         except asyncio.CancelledError:
             self._retyped.set()
             raise

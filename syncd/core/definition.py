@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -34,13 +34,18 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class ClusterType:
-    """A type as one cluster has it: the version that is mirrored, and the essence of its definition, None
-    where it has none (an aggregated API) or none that may be seen.
+    """A type as one cluster has it: the version that is mirrored and its definition.
+
+    Attributes:
+        identity: uid and generation of the definition, None where it has none (an aggregated API), or none
+            that may be seen.
+        document: the definition's essence, where it was asked for.
     """
 
     cluster: str
     version: str
-    document: Mapping[str, Any] | None = None
+    identity: tuple[str, int] | None = None
+    document: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

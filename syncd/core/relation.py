@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NAME_BYTES = 63
 """The longest name that PostgreSQL keeps whole."""
@@ -46,11 +46,14 @@ class Relation:
     subject: str = ""
     short: bool = False
     agreeing: bool = False
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
-        """A hash of all of it."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+        """A hash of all of it, reckoned once."""
+        if not self._digest:
+            self._digest.append(hashlib.sha256(repr(self).encode()).hexdigest()[:32])
+        return self._digest[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,15 @@ class Described:
 class Relations:
     """Everything that a database shall have: functions first (name → SQL, none on SQLite), then views, and
     what is said of the tables.
+
+    Attributes:
+        standing: names of further views, which are to stay as they are.
     """
 
     functions: tuple[tuple[str, str], ...]
     views: tuple[Relation, ...]
     tables: tuple[Described, ...] = ()
+    standing: frozenset[str] = frozenset()
 
     @property
     def function_digest(self) -> str:

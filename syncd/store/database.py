@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
@@ -156,14 +156,24 @@ class Database:
         return query.asking(self.engine, text, seconds)
 
     async def types(self) -> list[SelectedType]:
-        """The types that are selected, with what is kept of their definitions."""
+        """The types that are selected, without documents."""
         async with self.engine.reading() as connection:
             return await definition.selected(connection)
 
-    async def shown(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        """Which type each view shows, and where its columns come from, by its name."""
+    async def described(self, types: Sequence[SelectedType]) -> list[SelectedType]:
+        """Some types, a few hundred at most, with what is kept of their definitions."""
+        async with self.engine.reading() as connection:
+            return await definition.described(connection, types)
+
+    async def shown(self) -> dict[str, tuple[str, str]]:
+        """Which type each view shows, and the view's digest, by its name."""
         async with self.engine.reading() as connection:
             return await definition.shown(connection)
+
+    async def origins(self, relations: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Of some views, where in the document each of their columns comes from."""
+        async with self.engine.reading() as connection:
+            return await definition.origins(connection, relations)
 
     async def definitions(self) -> str:
         """PostgreSQL: another text when a CustomResourceDefinition of any cluster came, went or changed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -46,7 +47,7 @@ async def keep(
 
 
 async def selected(connection: AsyncConnection) -> list[SelectedType]:
-    """Every type that some stream selects, built in or not, in a fixed order."""
+    """Every type that some stream selects, built in or not, in a fixed order; without documents."""
     query = (
         sa.select(
             streams.c.api_group,
@@ -54,7 +55,8 @@ async def selected(connection: AsyncConnection) -> list[SelectedType]:
             streams.c.kind,
             streams.c.cluster,
             streams.c.api_version,
-            definitions.c.document,
+            definitions.c.uid,
+            definitions.c.generation,
         )
         .join_from(
             streams,
@@ -69,26 +71,51 @@ async def selected(connection: AsyncConnection) -> list[SelectedType]:
     )
     kinds: dict[tuple[str, str], str] = {}
     clusters: dict[tuple[str, str], dict[str, ClusterType]] = {}
-    for group, resource, kind, cluster, version, document in await connection.execute(query):
+    for group, resource, kind, cluster, version, uid, generation in await connection.execute(query):
         kinds.setdefault((group, resource), kind)
+        identity = None if uid is None else (uid, generation)
         known = clusters.setdefault((group, resource), {})
-        known.setdefault(cluster, ClusterType(cluster, version, document))
+        known.setdefault(cluster, ClusterType(cluster, version, identity))
     return [
         SelectedType(*type_, kinds[type_], tuple(of[name] for name in sorted(of)))
         for type_, of in sorted(clusters.items())
     ]
 
 
-async def shown(connection: AsyncConnection) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """What each view of one type shows, by the view's name; and of each, where its columns come from."""
-    query = sa.select(views.c.relation, views.c.subject).where(views.c.subject != "")
-    subjects = {row.relation: row.subject for row in await connection.execute(query)}
-    origins: dict[str, dict[str, str]] = {}
-    columns = sa.select(view_columns.c.relation, view_columns.c.name, view_columns.c.origin)
-    for relation, name, origin in await connection.execute(columns.where(view_columns.c.origin != "")):
-        if relation in subjects:
-            origins.setdefault(relation, {})[name] = origin
-    return subjects, origins
+async def described(connection: AsyncConnection, types: Sequence[SelectedType]) -> list[SelectedType]:
+    """The types with their documents, as they are now."""
+    names = {f"{one.resource}.{one.group}" for one in types}
+    query = sa.select(definitions).where(definitions.c.name.in_(names))
+    found = {(row.cluster, row.name): row.document for row in await connection.execute(query)}
+    return [
+        replace(
+            one,
+            clusters=tuple(
+                replace(each, document=found.get((each.cluster, f"{one.resource}.{one.group}")))
+                for each in one.clusters
+            ),
+        )
+        for one in types
+    ]
+
+
+async def shown(connection: AsyncConnection) -> dict[str, tuple[str, str]]:
+    """What each view of one type shows, and its digest, by the view's name."""
+    query = sa.select(views.c.relation, views.c.subject, views.c.digest).where(views.c.subject != "")
+    return {row.relation: (row.subject, row.digest) for row in await connection.execute(query)}
+
+
+async def origins(connection: AsyncConnection, relations: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Of some views, where each of their columns comes from."""
+    found: dict[str, dict[str, str]] = {}
+    query = sa.select(view_columns.c.relation, view_columns.c.name, view_columns.c.origin)
+    for begin in range(0, len(relations), _SOME):
+        some = view_columns.c.relation.in_(relations[begin : begin + _SOME])
+        for relation, name, origin in await connection.execute(
+            query.where(some, view_columns.c.origin != "")
+        ):
+            found.setdefault(relation, {})[name] = origin
+    return found
 
 
 async def documents(connection: AsyncConnection) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A relation that is there. `columns`: (name, type) of one that is ours."""
+    """A relation that is there. `columns`: (name, type) of one that is ours and changes."""
 
     ours: bool
     columns: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ class Known:
     Attributes:
         present: relations by name.
         digests: of ours, as written down.
-        texts: SQLite: the text of every view and trigger, by name.
+        texts: SQLite: of the views that go, and of all views and triggers that are not ours.
     """
 
     present: dict[str, Present] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Plan:
 
 def plan(known: Known, wanted: Relations, *, rebuild: bool) -> Plan:
     """From what is there to what is wanted."""
-    names = {relation.name for relation in wanted.views}
+    names = wanted.standing | {relation.name for relation in wanted.views}
     same = known.digests.get(FUNCTIONS) == wanted.function_digest
     return Plan(
         functions=() if same and not rebuild else wanted.functions,

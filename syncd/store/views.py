@@ -7,7 +7,8 @@ whatever its name; ours carry a mark. What is there is recorded in `syncd_views`
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,7 +17,7 @@ from syncd.core.relation import Relations
 from syncd.store import comments
 from syncd.store.engine import Engine
 from syncd.store.schema import view_columns, views
-from syncd.store.view import MARK, RETIRED, Action, Known, Outcome, Present, layout, plan
+from syncd.store.view import MARK, RETIRED, Action, Known, Outcome, Plan, Present, layout, plan
 from syncd.store.view_postgresql import PostgresqlViews
 from syncd.store.view_sqlite import MARK as SQLITE_MARK
 from syncd.store.view_sqlite import SqliteViews
@@ -38,36 +39,59 @@ async def apply(engine: Engine, wanted: Relations, *, rebuild: bool = False) -> 
     async with engine.reading() as connection:
         known = await (_known_sqlite if engine.is_sqlite else _known_postgresql)(connection)
     await comments.keep(engine, wanted, known.digests.get(comments.NAME))
-    # In a thread: thousands of views are hashed for it.
-    todo = await asyncio.to_thread(plan, known, wanted, rebuild=rebuild)
+    todo = plan(known, wanted, rebuild=rebuild)
     if not todo:
         return []
+    async with engine.reading() as connection:
+        await (_look_sqlite if engine.is_sqlite else _look_postgresql)(connection, known, todo)
     return await (SqliteViews if engine.is_sqlite else PostgresqlViews)(engine, known).run(todo)
 
 
 async def _known_sqlite(connection: AsyncConnection) -> Known:
+    """All but columns and texts: there may be thousands of views."""
     known = await _digests(connection)
-    recorded: dict[str, list[tuple[str, str]]] = {}
-    query = sa.select(view_columns.c.relation, view_columns.c.name, view_columns.c.type)
-    for name, column, kind in await connection.execute(query.order_by(view_columns.c.place)):
-        recorded.setdefault(name, []).append((column, kind))
-    master = (
-        "SELECT type, name, coalesce(sql, '') FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')"
-    )
-    for type_, name, text in await connection.execute(sa.text(master)):
-        ours = SQLITE_MARK in text
-        if type_ != "trigger":
-            known.present[name] = Present(ours, tuple(recorded.get(name, ())))
-        if type_ != "table":
-            known.texts[name] = text
+    master = "SELECT name, instr(sql, :mark) > 0 FROM sqlite_master WHERE type IN ('table', 'view')"
+    for name, ours in await connection.execute(sa.text(master), {"mark": SQLITE_MARK}):
+        known.present[name] = Present(bool(ours))
     return known
+
+
+async def _look_sqlite(connection: AsyncConnection, known: Known, todo: Plan) -> None:
+    """Adds the columns of what changes; where something goes, the texts that tell what is built on it."""
+    changed = [relation.name for relation in todo.changed if relation.name in known.present]
+    for some in _some(changed):
+        columns = view_columns.c
+        query = sa.select(columns.relation, columns.name, columns.type).where(columns.relation.in_(some))
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name, column, kind in await connection.execute(query.order_by(columns.place)):
+            found.setdefault(name, []).append((column, kind))
+        for name, pairs in found.items():
+            known.present[name] = replace(known.present[name], columns=tuple(pairs))
+    if todo.removed:
+        going = set(todo.removed)
+        master = (
+            "SELECT name, sql, instr(sql, :mark) > 0 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+        )
+        for name, text, ours in await connection.execute(sa.text(master), {"mark": SQLITE_MARK}):
+            if name in going or not ours:
+                known.texts[name] = text
 
 
 async def _known_postgresql(connection: AsyncConnection) -> Known:
+    """All but columns: there may be thousands of views."""
     known = await _digests(connection)
-    for name, ours, names, types in await connection.execute(sa.text(_RELATIONS), {"mark": "%" + MARK}):
-        known.present[name] = Present(ours, tuple(zip(names, types, strict=True)))
+    for name, ours in await connection.execute(sa.text(_RELATIONS), {"mark": "%" + MARK}):
+        known.present[name] = Present(ours)
     return known
+
+
+async def _look_postgresql(connection: AsyncConnection, known: Known, todo: Plan) -> None:
+    """Adds the columns of what changes."""
+    changed = [relation.name for relation in todo.changed if relation.name in known.present]
+    for some in _some(changed):
+        for name, names, types in await connection.execute(sa.text(_COLUMNS), {"names": list(some)}):
+            pairs = tuple(zip(names, types, strict=True))
+            known.present[name] = replace(known.present[name], columns=pairs)
 
 
 async def _digests(connection: AsyncConnection) -> Known:
@@ -75,13 +99,22 @@ async def _digests(connection: AsyncConnection) -> Known:
     return Known(digests={row.relation: row.digest for row in found})
 
 
+def _some(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[begin : begin + _AT_ONCE] for begin in range(0, len(names), _AT_ONCE))
+
+
+_AT_ONCE = 500
 _RELATIONS = """
-SELECT c.relname, c.relkind = 'v' AND coalesce(obj_description(c.oid, 'pg_class') LIKE :mark, false),
-  array_remove(array_agg(a.attname::text ORDER BY a.attnum), NULL),
-  array_remove(array_agg(replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone',
-    'timestamptz') ORDER BY a.attnum), NULL)
+SELECT c.relname, c.relkind = 'v' AND coalesce(obj_description(c.oid, 'pg_class') LIKE :mark, false)
 FROM pg_class c
-LEFT JOIN pg_attribute a ON c.relkind = 'v' AND a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'v', 'm', 'f', 'p', 'S')
-GROUP BY c.oid, c.relname, c.relkind
+"""
+_COLUMNS = """
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum),
+  array_agg(replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz')
+    ORDER BY a.attnum)
+FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'v' AND c.relname = ANY(:names)
+GROUP BY c.oid, c.relname
 """

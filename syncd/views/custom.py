@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from syncd.core.definition import SelectedType, child, items
-from syncd.core.relation import NAME_BYTES, Relation, Relations, relation_name
+from syncd.core.relation import NAME_BYTES, Relation, relation_name
 from syncd.views.expression import (
     Case,
     Expression,
@@ -50,38 +50,38 @@ _WORDS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """The views that are there.
+class Names:
+    """What a type's views are called; `short` is '' where that name is another's."""
 
-    Attributes:
-        shown: what each of them shows, `group/plural`, by its name.
-        origins: by its name, where in the document each of its columns comes from.
+    long: str
+    short: str = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.long, self.short) if self.short else (self.long,))
+
+
+def rendered(
+    type_: SelectedType, names: Names, dialect: str, origins: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Relation, ...]:
+    """A type's views.
+
+    Args:
+        origins: of the columns of the view that is there, where in the document they come from.
     """
-
-    shown: Mapping[str, str] = field(default_factory=dict)
-    origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
-def extended(known: Relations, types: Sequence[SelectedType], present: Present, dialect: str) -> Relations:
-    """The relations and, after them, the views of custom types: each under its name with the group and, where
-    that is its own, under the short one.
-    """
-    taken = frozenset(relation.name for relation in known.views)
-    found: list[Relation] = []
-    for type_, (long, short) in zip(types, _named(types, taken, present.shown), strict=True):
-        made = replace(_relation(type_, present.origins.get(long, {}), dialect), name=long)
-        found.append(made)
-        if short:
-            found.append(shortened(made, short, dialect))
-    return replace(known, views=(*known.views, *found))
+    columns = _columns(type_, origins)
+    made = relation(_view(type_, columns), dialect)
+    said = {column.name: column.origin for column in columns}
+    told = (replace(column, origin=said.get(column.name, column.origin)) for column in made.columns)
+    long = replace(made, name=names.long, columns=tuple(told), agreeing=True)
+    return (long, shortened(long, names.short, dialect)) if names.short else (long,)
 
 
 def view(type_: SelectedType, origins: Mapping[str, str] = MappingProxyType({})) -> View:
-    """One type's view, as data: what kubectl prints of it is in there too.
+    """One type's view, as data: what kubectl prints of it is in there too."""
+    return _view(type_, _columns(type_, origins))
 
-    Args:
-        origins: of the columns of the view that is there.
-    """
+
+def _view(type_: SelectedType, columns: Sequence[_Column]) -> View:
     documents = [one.document for one in type_.clusters if one.document]
     scope = documents[0]["spec"].get("scope") if documents else ""
     return View(
@@ -89,7 +89,7 @@ def view(type_: SelectedType, origins: Mapping[str, str] = MappingProxyType({}))
         (type_.group,),
         type_.kind,
         f"{type_.kind}, of {type_.group or 'the core group'}.",
-        tuple(_members(_columns(type_, origins))),
+        tuple(_members(columns)),
         namespaced=scope != "Cluster",
     )
 
@@ -100,40 +100,34 @@ def custom(types: Iterable[SelectedType]) -> list[SelectedType]:
     return [one for one in types if (one.group, one.resource) not in known]
 
 
-def _relation(type_: SelectedType, origins: Mapping[str, str], dialect: str) -> Relation:
-    made = relation(view(type_, origins), dialect)
-    found = {column.name: column.origin for column in _columns(type_, origins)}
-    columns = (replace(column, origin=found.get(column.name, column.origin)) for column in made.columns)
-    return replace(made, columns=tuple(columns), agreeing=True)
-
-
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _named(
+def named(
     types: Sequence[SelectedType], taken: Collection[str], shown: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """The name with the group and the short one, '' where that is another's: who has a name keeps it as long
-    as it is selected, then the first by plural and group has it. What shows a type that is gone keeps its
-    name until it has gone too: something may be built on it.
+) -> dict[str, Names]:
+    """By `subject`: who has a name keeps it as long as it is selected, then the first by plural and group has
+    it. What shows a type that is gone keeps its name until it has gone too: something may be built on it.
+
+    Args:
+        taken: names of relations that are no custom type's.
+        shown: what each view that is there shows, by its name.
     """
     owner = {**shown, **dict.fromkeys(taken, "")}
     ordered = sorted(types, key=lambda one: (one.resource, one.group))
-    long: dict[str, str] = {}
+    found: dict[str, Names] = {}
     for one in ordered:
         name = relation_name(one.resource, one.group or "core")
         if owner.get(name, one.subject) != one.subject:
             digest = hashlib.sha256(f"{one.resource}.{one.group}".encode()).hexdigest()[:8]
             name = f"{name[: NAME_BYTES - 9]}_{digest}"
-        long[one.subject] = name
+        found[one.subject] = Names(name)
         owner[name] = one.subject
-    short: dict[str, str] = {}
     for one in ordered:
-        name = relation_name(one.resource)
-        if owner.setdefault(name, one.subject) == one.subject and name != long[one.subject]:
-            short[one.subject] = name
-    for one in types:
-        yield long[one.subject], short.get(one.subject, "")
+        names, short = found[one.subject], relation_name(one.resource)
+        if owner.setdefault(short, one.subject) == one.subject and short != names.long:
+            found[one.subject] = Names(names.long, short)
+    return found
 
 
 def snake(name: str) -> str:

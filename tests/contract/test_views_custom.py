@@ -157,7 +157,7 @@ async def mirrored(place: Place) -> AsyncIterator[Mirror]:
 
 
 async def shape(mirror: Mirror) -> View:
-    [type_] = await mirror.database.types()
+    [type_] = await mirror.database.described(await mirror.database.types())
     return view(type_)
 
 

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from syncd.core.definition import ClusterType, SelectedType, essence
-from syncd.core.relation import Relations
 from syncd.views.catalogue import everything
-from syncd.views.custom import Present, custom, extended, snake, view
+from syncd.views.custom import Names, custom, named, rendered, snake, view
 from syncd.views.kinds import CATALOGUE
 from syncd.views.rendering import kubectl
 from syncd.views.view import IDENTITY, TRAILING
 
 Columns = dict[str, str]
 FIXED = {column.name for column in (*IDENTITY, *TRAILING)}
-NOTHING = Relations((), ())
+NAMES = Names("widgets_example_com", "widgets")
 
 
 def version(
@@ -40,7 +39,7 @@ def version(
 
 def cluster(*versions: dict[str, Any], name: str = "prod", mirrored: str = "v1") -> ClusterType:
     spec = {"group": "example.com", "scope": "Namespaced", "names": {}, "versions": list(versions)}
-    return ClusterType(name, mirrored, essence("widgets.example.com", spec))
+    return ClusterType(name, mirrored, ("u", 1), essence("widgets.example.com", spec))
 
 
 def widgets(*clusters: ClusterType) -> SelectedType:
@@ -63,8 +62,8 @@ def own(type_: SelectedType, **origins: str) -> Columns:
 
 def names(*types: SelectedType, **shown: str) -> dict[str, str]:
     """What each view shows."""
-    found = extended(NOTHING, types, Present(shown), "sqlite").views
-    return {relation.name: relation.subject for relation in found}
+    found = named(types, (), shown)
+    return {name: subject for subject, own in found.items() for name in own}
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -160,7 +159,7 @@ def test_columns_are_the_union_and_a_conflict_is_text() -> None:
     }
     said = {column.name: column.description for column in view(type_).columns}
     assert said["size"].endswith("Text, because clusters have different types.")
-    [long, _] = extended(NOTHING, [type_], Present(), "sqlite").views
+    [long, _] = rendered(type_, NAMES, "sqlite")
     at = next(column.value for column in long.columns if column.name == "at")
     assert "CASE WHEN (o.cluster IN ('b'))" in at
 
@@ -173,13 +172,13 @@ def test_the_version_is_the_one_that_is_mirrored() -> None:
     assert list(own(widgets(cluster(old, stored, new, mirrored="v2")))) == ["new"]
     assert list(own(widgets(cluster(old, stored, new, mirrored="v3")))) == ["stored"]
     assert own(widgets(ClusterType("prod", "v1"))) == {}
-    assert own(widgets(ClusterType("prod", "v1", {}))) == {}
+    assert own(widgets(ClusterType("prod", "v1", ("u", 1), {}))) == {}
 
 
 def test_what_cannot_be_said_is_null_and_told() -> None:
     printed = [("Odd", "string", "..x"), ("Quoted", "string", ".spec['a\"b']")]
     type_ = widgets(cluster(version(printed=printed, spec={'a"b': {"type": "string"}})))
-    [long, _] = extended(NOTHING, [type_], Present(), "sqlite").views
+    [long, _] = rendered(type_, NAMES, "sqlite")
     told = [column for column in long.columns if column.name in ("odd", "quoted", "a_b")]
     assert [column.value for column in told] == ["NULL"] * 3
     assert all("cannot be said in SQL" in column.description for column in told)
@@ -188,7 +187,7 @@ def test_what_cannot_be_said_is_null_and_told() -> None:
 def test_where_a_column_comes_from_is_told() -> None:
     printed = [("Ready", "string", '.status.conditions[?(@.type=="Ready")].status')]
     type_ = widgets(cluster(version(printed=printed, spec={"dnsNames": {"type": "array"}})))
-    [long, short] = extended(NOTHING, [type_], Present(), "postgresql").views
+    [long, short] = rendered(type_, NAMES, "postgresql")
     origins = {column.name: column.origin for column in long.columns}
     assert origins["ready"] == 'status.conditions[?(@.type=="Ready")].status'
     assert origins["dns_names"] == "spec.dnsNames"
@@ -237,18 +236,13 @@ def test_the_short_name_and_the_one_with_the_group() -> None:
 
 
 def test_built_in_names_win() -> None:
-    known = everything("sqlite")
-    types = [
-        bare("pods", "metrics.k8s.io"),
-        bare("containers", "x.io"),
-        bare("services", "serving.knative.dev"),
-    ]
-    found = extended(known, types, Present(), "sqlite").views[len(known.views) :]
-    assert [relation.name for relation in found] == [
-        "pods_metrics_k8s_io",
-        "containers_x_io",
-        "services_serving_knative_dev",
-    ]
+    taken = {relation.name for relation in everything("sqlite").views}
+    types = [bare("pods", "metrics.k8s.io"), bare("containers", "x.io"), bare("services", "knative.dev")]
+    assert named(types, taken, {"pods": "/pods"}) == {
+        "metrics.k8s.io/pods": Names("pods_metrics_k8s_io"),
+        "x.io/containers": Names("containers_x_io"),
+        "knative.dev/services": Names("services_knative_dev"),
+    }
 
 
 def test_who_has_a_name_keeps_it() -> None:
@@ -299,5 +293,5 @@ def test_kubectl_prints_printer_columns_else_the_age() -> None:
 
 def test_what_has_no_namespace_prints_none() -> None:
     spec = {"group": "example.com", "scope": "Cluster", "names": {}, "versions": [version()]}
-    type_ = widgets(ClusterType("prod", "v1", essence("widgets.example.com", spec)))
+    type_ = widgets(ClusterType("prod", "v1", ("u", 1), essence("widgets.example.com", spec)))
     assert headings(type_) == ["Name", "Age"]
