@@ -144,13 +144,14 @@ class PostgresqlFaults:
         try:
             with contextlib.suppress(psycopg.Error):  # no table yet, a deadlock, a restart: then it has none
                 await asyncio.to_thread(connection.execute, f'SET search_path TO "{self._place.schema}"')
+                await asyncio.to_thread(connection.execute, "SET lock_timeout = '2s'")
                 await asyncio.to_thread(connection.execute, "BEGIN")
                 await asyncio.to_thread(
                     connection.execute, "LOCK TABLE syncd_objects, syncd_streams IN SHARE ROW EXCLUSIVE MODE"
                 )
             yield
         finally:
-            await asyncio.to_thread(connection.close)
+            connection.close()  # in no thread: they may all be waiting for this lock
 
     @contextlib.asynccontextmanager
     async def full(self) -> AsyncIterator[None]:
@@ -203,12 +204,12 @@ class PostgresqlFaults:
             await asyncio.to_thread(self._insist, path, f"DROP FUNCTION IF EXISTS {name}() CASCADE")
 
     def _insist(self, *statements: str) -> None:
-        """Whatever else happens to the server meanwhile."""
-        for _ in range(20):
+        """Whatever else happens to the server meanwhile; nobody else is kept from telling it something."""
+        for _ in range(100):
             try:
-                return self._server.tell(*statements)
+                return self._server.tell("SET lock_timeout = '100ms'", *statements)
             except psycopg.errors.InvalidSchemaName:
                 return None
-            except psycopg.Error:  # a deadlock, a restart
+            except psycopg.Error:  # a lock, a deadlock, a restart
                 time.sleep(0.05)
         return self._server.tell(*statements)
