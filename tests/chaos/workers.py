@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import queue
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from multiprocessing.context import SpawnProcess
@@ -41,6 +43,8 @@ def outcomes(seeds: range, jobs: int, directory: Path) -> Iterator[Outcome]:
     finally:
         for worker in workers:
             worker.join(timeout=20.0)
+            worker.terminate()
+            worker.join(timeout=20.0)
             worker.kill()
 
 
@@ -55,6 +59,7 @@ def _next(done: Queue[Outcome], workers: Sequence[SpawnProcess]) -> Outcome:
 
 def _work(waiting: Queue[int | None], done: Queue[Outcome], directory: Path) -> None:
     syncd.store.engine.BUSY_TIMEOUT = BUSY
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # one that hangs still stops its server
     server: Server | None = None
     try:
         while (seed := waiting.get()) is not None:
