@@ -16,6 +16,7 @@ from syncd.core.errors import StoreUnavailable
 from syncd.core.relation import Relation, select
 from syncd.store.engine import Engine
 from syncd.store.errors import driver_error
+from syncd.store.grant import Grant, give, held, recall, remember
 from syncd.store.schema import views
 from syncd.store.view import (
     FUNCTIONS,
@@ -24,6 +25,7 @@ from syncd.store.view import (
     TAKEN,
     Action,
     Known,
+    Made,
     Outcome,
     Plan,
     forget,
@@ -87,6 +89,7 @@ class PostgresqlViews:
         try:
             async with self._transaction() as connection:
                 made = [(relation, await self._make(connection, relation)) for relation in relations]
+                await self._grant(connection, made)
                 await record(connection, self._engine, made)
         except StoreUnavailable as error:
             if _cause(error).sqlstate in (_HELD, _FORBIDDEN):
@@ -98,6 +101,12 @@ class PostgresqlViews:
                 await record(connection, self._engine, [(relations[0], [])], failed.note)
             return [failed]
         return [Outcome(relation.name, Action.MADE) for relation in relations]
+
+    async def _grant(self, connection: AsyncConnection, made: Sequence[Made]) -> None:
+        """What was granted on views of these names before they went."""
+        for relation, columns in made:
+            if grants := await recall(connection, relation.name):
+                await give(connection, relation.name, grants, {name for name, _, _ in columns})
 
     async def _make(
         self, connection: AsyncConnection, relation: Relation, present: Sequence[tuple[str, str]] = ()
@@ -134,16 +143,12 @@ class PostgresqlViews:
     async def _replace(self, relation: Relation, present: Sequence[tuple[str, str]], *, drop: bool) -> None:
         """Over what is there, or, where nothing is built on that, in its place."""
         async with self._transaction() as connection:
-            grants: list[tuple[str, str]] = []
+            grants: list[Grant] = []
             if drop:
-                name = {"name": f'"{relation.name}"'}
-                grants = [(column, text) for column, text in await connection.execute(sa.text(_GRANTS), name)]
+                grants = await held(connection, relation.name)
                 await _execute(connection, f'DROP VIEW "{relation.name}"')
             columns = await self._make(connection, relation, present)
-            names = {"", *(name for name, _, _ in columns)}
-            for column, grant in grants:
-                if column in names:
-                    await _execute(connection, grant)
+            await give(connection, relation.name, grants, {name for name, _, _ in columns})
             await record(connection, self._engine, [(relation, columns)])
 
     async def _remove(self, name: str) -> Outcome:
@@ -151,6 +156,7 @@ class PostgresqlViews:
         try:
             async with self._transaction() as connection:
                 if present is not None and present.ours:
+                    await remember(connection, self._engine, name, await held(connection, name))
                     await _execute(connection, f'DROP VIEW "{name}"')
                 await forget(connection, [name])
         except StoreUnavailable as error:
@@ -160,23 +166,6 @@ class PostgresqlViews:
                     await note_kept(connection, name, failed.note)
             return failed
         return Outcome(name, Action.REMOVED)
-
-
-_GRANTS = """
-SELECT g.attname, format('GRANT %s%s ON %s TO %s%s', g.privilege_type,
-  CASE g.attname WHEN '' THEN '' ELSE format(' (%I)', g.attname) END, g.relation,
-  CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE g.grantee::regrole::text END,
-  CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-FROM (
-  SELECT '' AS attname, c.oid::regclass AS relation, c.relowner, acl.*
-  FROM pg_class c, aclexplode(c.relacl) AS acl WHERE c.oid = to_regclass(:name)
-  UNION ALL
-  SELECT a.attname::text, c.oid::regclass, c.relowner, acl.*
-  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid, aclexplode(a.attacl) AS acl
-  WHERE c.oid = to_regclass(:name)
-) AS g
-WHERE g.grantee <> g.relowner
-"""
 
 
 def _texts(relation: Relation, present: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:

@@ -299,3 +299,29 @@ async def test_a_conflict_of_types_is_text_at_once_unless_something_is_built_on_
     finally:
         look(postgres_place, f"DROP OWNED BY {role}")
         look(postgres_place, f"DROP ROLE {role}")
+
+
+@pytest.mark.postgres
+async def test_a_view_that_comes_back_has_its_grants(server: Database, postgres_place: Place) -> None:
+    role, gone = f"{postgres_place.schema}_reader", f"{postgres_place.schema}_gone"
+    for each in (role, gone):
+        look(postgres_place, f"CREATE ROLE {each}")
+    try:
+        await server.show_views(wanted(things(A, B)))
+        look(postgres_place, f"GRANT SELECT ON things TO {role} WITH GRANT OPTION")
+        look(postgres_place, f"GRANT UPDATE (a), UPDATE (b), SELECT (b) ON things TO {gone}, PUBLIC")
+        assert await server.show_views(wanted()) == [Outcome("things", Action.REMOVED)]
+        assert await server.show_views(wanted()) == []
+        look(postgres_place, f"DROP ROLE {gone}")
+        assert await server.show_views(wanted(things(B, C))) == [Outcome("things", Action.MADE)]
+        may = (
+            f"SELECT has_table_privilege('{role}', 'things', 'SELECT WITH GRANT OPTION'), "
+            f"has_column_privilege('{role}', 'things', 'b', 'UPDATE'), "
+            f"has_column_privilege('{role}', 'things', 'c', 'UPDATE')"
+        )
+        assert look(postgres_place, may) == [(True, True, False)]
+        kept = "SELECT count(*) FROM syncd_views WHERE relation LIKE '(grants%'"
+        assert look(postgres_place, kept) == [(0,)]
+    finally:
+        look(postgres_place, f"DROP OWNED BY {role}")
+        look(postgres_place, f"DROP ROLE {role}")
