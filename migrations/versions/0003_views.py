@@ -161,12 +161,14 @@ def upgrade() -> None:
         for name, kind, value in POD_COLUMNS
     )
     op.execute(f"ALTER TABLE syncd_objects {added}")
-    for name, columns in (
-        ("node", "pod_node"),
-        ("phase", "pod_phase"),
-        ("status", "pod_status, namespace, cluster"),  # counts by namespace and status read it alone
+    for name, columns, more in (
+        ("node", "pod_node", ""),
+        ("phase", "pod_phase", ""),
+        ("status", "pod_status, namespace, cluster", ""),  # counts by namespace and status read it alone
+        ("restarts", "pod_restarts", " AND pod_restarts > 0"),  # few have any
     ):
-        op.execute(f"CREATE INDEX syncd_objects_pod_{name} ON syncd_objects ({columns}) WHERE {A_POD}")
+        where = f"kind = 'Pod' AND {A_POD}{more}"
+        op.execute(f"CREATE INDEX syncd_objects_pod_{name} ON syncd_objects ({columns}) WHERE {where}")
 
 
 def downgrade() -> None:

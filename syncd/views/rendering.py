@@ -22,21 +22,27 @@ def relations(views: Iterable[View], dialect: str) -> Relations:
     found: list[Relation] = []
     taken: set[str] = set()
     for view in views:
-        long = relation(view, dialect)
+        long = relation(view, dialect, by_kind=True)
         found.append(long)
         if view.short_name not in taken:
             taken.add(view.short_name)
-            wide = relation(replace(view, groups=view.short_groups), dialect) if view.short_groups else long
+            wider = replace(view, groups=view.short_groups)
+            wide = relation(wider, dialect, by_kind=True) if view.short_groups else long
             found.append(shortened(wide, view.short_name, dialect, over=not view.short_groups))
     return Relations(tuple(FUNCTIONS.items()) if dialect == "postgresql" else (), tuple(found))
 
 
-def relation(view: View, dialect: str) -> Relation:
-    """The view under its name with the group."""
+def relation(view: View, dialect: str, *, by_kind: bool = False) -> Relation:
+    """The view under its name with the group.
+
+    Args:
+        by_kind: ask for the kind too, which the index over kind, namespace and name serves. Not where
+            clusters may have a resource with different kinds.
+    """
     columns = {column.name: column.value for column in view.columns}
     renderer = RENDERERS[dialect](columns)
     frames: Frames = ()
-    source, conditions = ["syncd_objects o"], [_subject(view)]
+    source, conditions = ["syncd_objects o"], [_subject(view, by_kind=by_kind)]
     for place, listing in enumerate(view.each, 1):
         table, condition, _ = renderer.listing(listing, f"e{place}", frames)
         source.append(table)
@@ -77,10 +83,11 @@ def kubectl(view: View, dialect: str, name: str = "") -> str:
     return f"SELECT\n  {cells}\nFROM {relation_name(name) if name else view.long_name} AS o"
 
 
-def _subject(view: View) -> str:
+def _subject(view: View, *, by_kind: bool) -> str:
     groups = ", ".join(quoted(group) for group in view.groups)
     group = f"o.api_group IN ({groups})" if len(view.groups) > 1 else f"o.api_group = {groups}"
-    return f"{group} AND o.resource = {quoted(view.resource)}"
+    kind = f"o.kind = {quoted(view.kind)} AND " if by_kind else ""
+    return f"{kind}{group} AND o.resource = {quoted(view.resource)}"
 
 
 def _column(column: Column, renderer: Renderer, frames: Frames) -> RelationColumn:
