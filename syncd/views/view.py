@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from syncd.core.relation import relation_name
+from syncd.views.duration import human
 from syncd.views.expression import (
     Call,
     Expression,
@@ -19,7 +20,6 @@ from syncd.views.expression import (
     concat,
     elapsed,
     first,
-    human,
     items,
     path,
     true,

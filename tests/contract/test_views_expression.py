@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from syncd.views.duration import human
 from syncd.views.expression import (
     Bound,
     Expression,
@@ -20,7 +21,6 @@ from syncd.views.expression import (
     cores,
     elapsed,
     entries,
-    human,
     items,
     join,
     literal,

@@ -11,6 +11,7 @@ from syncd.views.kinds.configuration import CONFIGURATION
 from syncd.views.kinds.extension import EXTENSION
 from syncd.views.kinds.network import NETWORK
 from syncd.views.kinds.pod import PODS
+from syncd.views.kinds.scaling import SCALING
 from syncd.views.kinds.scheduling import SCHEDULING
 from syncd.views.kinds.storage import STORAGE
 from syncd.views.kinds.workload import WORKLOADS
@@ -19,6 +20,7 @@ from syncd.views.view import View
 CATALOGUE: tuple[View, ...] = (
     PODS,
     *WORKLOADS,
+    *SCALING,
     *NETWORK,
     *STORAGE,
     *CONFIGURATION,

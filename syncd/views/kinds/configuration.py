@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from syncd.views.duration import human
 from syncd.views.expression import (
     Key,
     Over,
@@ -18,7 +19,6 @@ from syncd.views.expression import (
     equal,
     exists,
     filled,
-    human,
     items,
     join,
     last,

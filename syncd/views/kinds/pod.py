@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from syncd.views.duration import human
 from syncd.views.expression import (
     Bound,
     Call,
@@ -29,7 +30,6 @@ from syncd.views.expression import (
     exists,
     filled,
     first,
-    human,
     integer,
     items,
     join,
