@@ -14,8 +14,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from syncd.config.model import Config, database_url
+from syncd.config.model import Config
 from syncd.config.source import Loc, Source, expanded, parse, referenced
+from syncd.config.value import database_url
 from syncd.core.errors import ConfigError
 
 MINIMAL = """\

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from syncd.config.source import expanded
-from syncd.config.value import Duration, Share, Size, address, cron, no_shorter_than
+from syncd.config.value import Duration, Share, Size, address, cron, database_url, no_shorter_than
 from syncd.core.history import History as Setting
 from syncd.core.history import Record
 from syncd.core.selection import POLL_SECONDS, Selection, intersect
@@ -366,27 +366,6 @@ class Config(Model):
     def schedule(self, cluster: Cluster) -> Reconcile:
         """When and how deep a cluster is reconciled."""
         return self.reconcile if cluster.reconcile is None else cluster.reconcile
-
-
-def database_url(text: str, base: Path, environ: Mapping[str, str]) -> str:
-    """A URL without its driver, which is syncd's choice, and with the path of a SQLite file made absolute.
-
-    Raises:
-        ValueError: another database, or no file. The text never repeats the URL: it may hold a password.
-    """
-    scheme, separator, rest = text.partition("://")
-    dialect = scheme.partition("+")[0]
-    if not separator or dialect not in ("sqlite", "postgresql", "postgres"):
-        raise ValueError("must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
-    if dialect != "sqlite":
-        return f"postgresql://{rest}"
-    file, question, query = rest.partition("?")
-    if not file.startswith("/") or file[1:] in ("", ":memory:"):
-        raise ValueError("must name a file: sqlite:///syncd.db, or sqlite:////var/lib/syncd.db from the root")
-    path = expanded(file[1:], base, environ)
-    if "\0" in file:
-        raise ValueError("has a NUL in its path")
-    return f"sqlite:///{path}{question}{query}"
 
 
 def _surroundings(info: ValidationInfo) -> tuple[Path, Mapping[str, str]]:

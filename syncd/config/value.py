@@ -1,4 +1,5 @@
-"""The scalars of the configuration that YAML has no type for: durations, shares, sizes, addresses.
+"""The scalars of the configuration that YAML has no type for: durations, shares, sizes, addresses,
+a database's URL.
 
 Parsers raise ValueError with a text that says what is wanted; the annotated types wrap them for pydantic.
 """
@@ -6,10 +7,14 @@ Parsers raise ValueError with a text that says what is wanted; the annotated typ
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+
+from syncd.config.source import expanded
 
 _DURATION = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+"
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
@@ -117,3 +122,24 @@ Size = Annotated[
         }
     ),
 ]
+
+
+def database_url(text: str, base: Path, environ: Mapping[str, str]) -> str:
+    """A URL without its driver, which is syncd's choice, and with the path of a SQLite file made absolute.
+
+    Raises:
+        ValueError: another database, or no file. The text never repeats the URL: it may hold a password.
+    """
+    scheme, separator, rest = text.partition("://")
+    dialect = scheme.partition("+")[0]
+    if not separator or dialect not in ("sqlite", "postgresql", "postgres"):
+        raise ValueError("must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    if dialect != "sqlite":
+        return f"postgresql://{rest}"
+    file, question, query = rest.partition("?")
+    if not file.startswith("/") or file[1:] in ("", ":memory:"):
+        raise ValueError("must name a file: sqlite:///syncd.db, or sqlite:////var/lib/syncd.db from the root")
+    path = expanded(file[1:], base, environ)
+    if "\0" in file:
+        raise ValueError("has a NUL in its path")
+    return f"sqlite:///{path}{question}{query}"

@@ -297,7 +297,7 @@ class Play:
             await self._look()
 
     def _farewell(self) -> None:
-        self._stage.open("\nThe table stays", "in a file that any program may read. Try:")
+        self._stage.close("The table stays", "in a file that any program may read. Try:")
         self._stage.commands(self._commands())
         if self._settings.seconds is not None:
             self._stage.commands([('make demo ARGS="--forever"', "a cluster to play with, for kubectl too")])

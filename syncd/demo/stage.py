@@ -51,6 +51,11 @@ class Stage:
         """The very first line."""
         self._print(Text.assemble((title, "bold"), "  ", (text, "dim")))
 
+    def close(self, title: str, text: str) -> None:
+        """The last paragraph: the title begins its sentence."""
+        self._print("")
+        self._print(Text.assemble((title, "bold"), " ", (text, "dim")))
+
     def act(self, title: str, text: str) -> None:
         """A new act: what happens, and why it matters."""
         self._acts += 1

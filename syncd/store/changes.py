@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from syncd.core.change import Batch, StreamRow
 from syncd.core.history import History, Record, Source
 from syncd.core.resource import Cause
-from syncd.store.schema import UtcTime
+from syncd.store.column import UtcTime
 
 CHANGE_COLUMNS = (
     "cluster",

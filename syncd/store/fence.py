@@ -18,8 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.change import Batch, Marks, StreamRow
 from syncd.core.errors import FenceLost
+from syncd.store.column import UtcTime
 from syncd.store.row import STREAM_ROW
-from syncd.store.schema import UtcTime, streams
+from syncd.store.schema import streams
 
 _MARKS = tuple(mark.name for mark in fields(Marks))
 _SAID = ("resource_version", "projection", "state", *_MARKS)

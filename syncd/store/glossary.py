@@ -10,7 +10,8 @@ import re
 import sqlalchemy as sa
 
 from syncd.core.relation import Described, DescribedColumn
-from syncd.store.schema import Json, UtcTime, Xid8, metadata
+from syncd.store.column import Json, UtcTime, Xid8
+from syncd.store.schema import metadata
 
 # A table, then its columns; what many tables have is said once, under '*'.
 _TEXT = """

@@ -16,9 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.errors import FenceLost, LeaseHeld
+from syncd.store.column import time_text
 from syncd.store.engine import Engine
 from syncd.store.lock import FileLock, HolderLock, NoLock, SessionLock, alive
-from syncd.store.schema import leases, streams, time_text
+from syncd.store.schema import leases, streams
 
 NAME = "daemon"
 LAPSE = 15.0

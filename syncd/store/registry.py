@@ -17,12 +17,13 @@ from syncd.core.history import Record
 from syncd.core.ports import ClusterSeen, KnownStream, Request
 from syncd.core.resource import Cause, State, Stream
 from syncd.store import changes, definition, request
+from syncd.store.column import UtcTime
 from syncd.store.engine import RETIREMENT_TIMEOUT, Engine
 from syncd.store.lease import Lease
 from syncd.store.merge import KEEP_HIGHER, OBJECT_COLUMNS, TOMBSTONE_COLUMNS, columns
 from syncd.store.redaction import redact_past
 from syncd.store.row import STREAM_ROW, stream_row
-from syncd.store.schema import UtcTime, clusters, objects, quarantine, streams
+from syncd.store.schema import clusters, objects, quarantine, streams
 
 _BURY_STREAM = sa.text(
     f"INSERT INTO syncd_deleted_objects ({columns(TOMBSTONE_COLUMNS)})"  # noqa: S608 - our own names

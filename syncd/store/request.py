@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from syncd.core.ports import Request
-from syncd.store.schema import UtcTime, requests
+from syncd.store.column import UtcTime
+from syncd.store.schema import requests
 
 
 @dataclass(frozen=True, slots=True)

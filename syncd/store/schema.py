@@ -6,97 +6,11 @@ holds this metadata equal to the migrations at head on both dialects.
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql.base import ischema_names as postgresql_types
-from sqlalchemy.engine import Dialect
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
-
-def time_text(moment: datetime) -> str:
-    """`YYYY-MM-DD HH:MM:SS.ffffff` in UTC: six digits always, so that text sorts as time.
-
-    Raises:
-        ValueError: the datetime is naive.
-    """
-    if moment.tzinfo is None:
-        raise ValueError(f"a naive datetime: {moment!r}")
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """A moment, aware and UTC in Python; timestamptz on PostgreSQL, text on SQLite. Naive is an error."""
-
-    impl = sa.DateTime(timezone=True)
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(sa.Text() if dialect.name == "sqlite" else sa.DateTime(timezone=True))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        text = time_text(value)
-        return text if dialect.name == "sqlite" else value
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if dialect.name == "sqlite":
-            return datetime.fromisoformat(value).replace(tzinfo=UTC)
-        moment: datetime = value
-        return moment.astimezone(UTC)
-
-
-class Json(TypeDecorator[Any]):
-    """A JSON value: jsonb on PostgreSQL, JSON text on SQLite."""
-
-    impl = sa.Text
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(postgresql.JSONB() if dialect.name == "postgresql" else sa.Text())
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return json.dumps(value, ensure_ascii=False)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return json.loads(value)
-
-
-class Xid8(sa.types.UserDefinedType[str]):
-    """A transaction's id on PostgreSQL, which never comes round again; it goes in and out as text."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "xid8"
-
-
-class _CurrentTransaction(sa.ColumnElement[Any]):
-    """The id of the writing transaction; 0 on SQLite, where one writes at a time and a sequence tells all."""
-
-    inherit_cache = True
-
-
-@compiles(_CurrentTransaction)
-def _compiled(element: _CurrentTransaction, compiler: Any, **_: Any) -> str:
-    return "pg_current_xact_id()" if compiler.dialect.name == "postgresql" else "0"
-
-
-postgresql_types["xid8"] = Xid8
-
-_IDENTITY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")  # BINARY is SQLite's own default
+from syncd.store.column import IDENTITY, KEY, CurrentTransaction, Json, UtcTime, Xid8
 
 metadata = sa.MetaData()
 
@@ -121,7 +35,7 @@ clusters = sa.Table(
 streams = sa.Table(
     "syncd_streams",
     metadata,
-    sa.Column("stream_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("stream_id", IDENTITY, primary_key=True, autoincrement=True),
     sa.Column("cluster", sa.Text, nullable=False),
     sa.Column("api_group", sa.Text, nullable=False),
     sa.Column("api_version", sa.Text, nullable=False),
@@ -170,7 +84,7 @@ def _object_columns(*extra: sa.Column[Any], key: tuple[str, ...] = _OBJECT_KEY) 
         sa.Column("cluster", sa.Text, nullable=False),
         sa.Column("api_group", sa.Text, nullable=False),
         sa.Column("resource", sa.Text, nullable=False),
-        sa.Column("object_key", _KEY, nullable=False),
+        sa.Column("object_key", KEY, nullable=False),
         sa.Column("stream_id", sa.BigInteger, nullable=False),
         sa.Column("namespace", sa.Text, nullable=False),
         sa.Column("api_version", sa.Text, nullable=False),
@@ -233,12 +147,12 @@ _TRANSACTION = sa.BigInteger().with_variant(Xid8(), "postgresql")
 changes = sa.Table(
     "syncd_changes",
     metadata,
-    sa.Column("sequence", _IDENTITY, primary_key=True, autoincrement=True),
-    sa.Column("transaction_id", _TRANSACTION, nullable=False, server_default=_CurrentTransaction()),
+    sa.Column("sequence", IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("transaction_id", _TRANSACTION, nullable=False, server_default=CurrentTransaction()),
     sa.Column("cluster", sa.Text, nullable=False),
     sa.Column("api_group", sa.Text, nullable=False),
     sa.Column("resource", sa.Text, nullable=False),
-    sa.Column("object_key", _KEY, nullable=False),
+    sa.Column("object_key", KEY, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("namespace", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
@@ -278,7 +192,7 @@ purges = sa.Table(
 reconciliations = sa.Table(
     "syncd_reconciliations",
     metadata,
-    sa.Column("reconciliation_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("reconciliation_id", IDENTITY, primary_key=True, autoincrement=True),
     sa.Column("stream_id", sa.BigInteger, nullable=False),
     sa.Column("cluster", sa.Text, nullable=False),
     sa.Column("api_group", sa.Text, nullable=False),
@@ -305,13 +219,13 @@ reconciliations = sa.Table(
 drift = sa.Table(
     "syncd_drift",
     metadata,
-    sa.Column("drift_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("drift_id", IDENTITY, primary_key=True, autoincrement=True),
     sa.Column("reconciliation_id", sa.BigInteger, nullable=False),
     sa.Column("stream_id", sa.BigInteger, nullable=False),
     sa.Column("cluster", sa.Text, nullable=False),
     sa.Column("api_group", sa.Text, nullable=False),
     sa.Column("resource", sa.Text, nullable=False),
-    sa.Column("object_key", _KEY, nullable=False),
+    sa.Column("object_key", KEY, nullable=False),
     sa.Column("namespace", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("uid", sa.Text, nullable=False),
@@ -330,7 +244,7 @@ quarantine = sa.Table(
     sa.Column("cluster", sa.Text, primary_key=True),
     sa.Column("api_group", sa.Text, primary_key=True),
     sa.Column("resource", sa.Text, primary_key=True),
-    sa.Column("object_key", _KEY, primary_key=True),
+    sa.Column("object_key", KEY, primary_key=True),
     sa.Column("stream_id", sa.BigInteger, nullable=False),
     sa.Column("namespace", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
@@ -392,7 +306,7 @@ leases = sa.Table(
 requests = sa.Table(
     "syncd_requests",
     metadata,
-    sa.Column("request_id", _IDENTITY, primary_key=True, autoincrement=True),
+    sa.Column("request_id", IDENTITY, primary_key=True, autoincrement=True),
     sa.Column("command", sa.Text, nullable=False),
     sa.Column("arguments", Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),

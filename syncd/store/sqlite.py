@@ -20,6 +20,7 @@ from syncd.core.change import Deletion
 from syncd.core.document import Item
 from syncd.core.history import History, changed_paths
 from syncd.store.changes import INSERT, created, deleted
+from syncd.store.column import time_text
 from syncd.store.merge import (
     ITEM_COLUMNS,
     KEEP_HIGHER,
@@ -38,7 +39,6 @@ from syncd.store.merge import (
     newer,
     not_older,
 )
-from syncd.store.schema import time_text
 
 TEMPORARY = (
     f"CREATE TEMPORARY TABLE syncd_incoming ({columns(ITEM_COLUMNS)})",

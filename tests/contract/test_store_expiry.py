@@ -17,9 +17,9 @@ from syncd.core.change import Batch, StreamRow
 from syncd.core.errors import StoreError
 from syncd.core.history import History, Record
 from syncd.core.resource import State
+from syncd.store.column import time_text
 from syncd.store.feed import BEGINNING, Wanted
 from syncd.store.retention import Kept
-from syncd.store.schema import time_text
 from tests.contract.mirror_case import STREAM, Mirror, Place, Ticking, gone, item, look, opened, settled
 
 CHANGES, VERSIONS = History(Record.CHANGES), History(Record.VERSIONS)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Dialect
 
-from syncd.store.schema import UtcTime, metadata, time_text
+from syncd.store.column import UtcTime, time_text
+from syncd.store.schema import metadata
 
 RESERVED = Path(__file__).parents[2] / "data" / "reserved"
 DOCS = Path(__file__).parents[3] / "docs" / "schema.md"
