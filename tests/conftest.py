@@ -1,4 +1,5 @@
-"""Databases for the tests: a fresh SQLite file or a fresh PostgreSQL schema each, on one server a run.
+"""Databases for the tests: a SQLite file or a PostgreSQL database each, on one server a run, copied from
+one that is ready.
 
 The server is the one that SYNCD_TEST_POSTGRES_URL names, else PostgreSQL from a wheel, started once and
 shared by every pytest-xdist worker. A test that leaves a connection open fails.
@@ -6,27 +7,42 @@ shared by every pytest-xdist worker. A test that leaves a connection open fails.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
+from syncd.app.viewing import show
+from syncd.store.database import Database
+
+SCHEMA = "mirror"
+
 
 @dataclass(frozen=True, slots=True)
 class DatabasePlace:
-    """Where a test's database is: `dialect` is sqlite or postgresql; the schema is PostgreSQL's alone."""
+    """Where a test's database is: `dialect` is sqlite or postgresql.
+
+    Attributes:
+        schema: PostgreSQL's alone.
+        application: PostgreSQL: what the sessions call themselves, and the database's name.
+    """
 
     dialect: str
     url: str
     schema: str = "public"
+    application: str = ""
 
     @property
     def path(self) -> Path:
@@ -45,11 +61,24 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     # Not in pytest's own directory: each new run of it closes that to all but its user, and the server of
     # a test that runs as root is another user's. Workers of one run share the name.
-    server = start_postgres(Path(tempfile.gettempdir()) / f"syncd-{os.getuid()}-{shared.name}")
+    server = start_postgres(_roomy() / f"syncd-{os.getuid()}-{shared.name}")
     try:
-        yield server.get_uri()
+        url = server.get_uri()
+        with psycopg.connect(url, autocommit=True) as connection:
+            # Nobody cuts its power, and to drop a database is to write all that is not on the disk yet.
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+        yield url
     finally:
         server.cleanup()
+
+
+def _roomy() -> Path:
+    """Memory where there is enough: a database is hundreds of files, made and removed for every test."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30:
+        return memory
+    return Path(tempfile.gettempdir())
 
 
 def start_postgres(directory: Path) -> Any:
@@ -64,35 +93,113 @@ def start_postgres(directory: Path) -> Any:
     return get_server(directory, cleanup_mode="delete")
 
 
+@pytest.fixture(scope="session")
+def sqlite_ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file as `syncd migrate` leaves it, to be copied."""
+    place = DatabasePlace("sqlite", f"sqlite:///{tmp_path_factory.mktemp('ready') / 'ready.db'}")
+    _prepare(place)
+    return place.path
+
+
+@pytest.fixture(scope="session")
+def postgres_ready(postgres_url: str) -> Iterator[str]:
+    """The name of a PostgreSQL database as `syncd migrate` leaves it, to be copied."""
+    with postgres_database(postgres_url) as place:
+        _prepare(place)
+        yield place.application
+
+
 @pytest.fixture
-def sqlite_place(tmp_path: Path) -> Iterator[DatabasePlace]:
+def sqlite_place(tmp_path: Path, sqlite_ready: Path) -> Iterator[DatabasePlace]:
+    """A SQLite file with syncd's tables and views, and nothing in them."""
+    with _sqlite_file(tmp_path) as place:
+        shutil.copyfile(sqlite_ready, place.path)
+        yield place
+
+
+@pytest.fixture
+def postgres_place(postgres_url: str, postgres_ready: str) -> Iterator[DatabasePlace]:
+    """A PostgreSQL database with syncd's tables and views, and nothing in them; dropped afterwards."""
+    with postgres_database(postgres_url, postgres_ready) as place:
+        yield place
+
+
+@pytest.fixture
+def empty_sqlite_place(tmp_path: Path) -> Iterator[DatabasePlace]:
     """A SQLite file that does not exist yet."""
-    place = DatabasePlace("sqlite", f"sqlite:///{tmp_path / 'mirror.db'}")
-    yield place
-    if _left_open(place):
-        gc.collect()  # a cancelled statement's cursor keeps its closed connection until it is collected
-    assert not _left_open(place)
+    with _sqlite_file(tmp_path) as place:
+        yield place
 
 
 @pytest.fixture
-def postgres_place(postgres_url: str) -> Iterator[DatabasePlace]:
-    """A PostgreSQL schema that does not exist yet, dropped afterwards."""
-    schema = f"test_{secrets.token_hex(6)}"
-    url = f"{postgres_url}{'&' if '?' in postgres_url else '?'}application_name={schema}"
-    yield DatabasePlace("postgresql", url, schema)
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        left = _sessions(connection, schema)
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-    assert not left, f"connections left open: {left}"
+def empty_postgres_place(postgres_url: str) -> Iterator[DatabasePlace]:
+    """A PostgreSQL schema that does not exist yet, in a database of its own."""
+    with postgres_database(postgres_url) as place:
+        yield place
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+_DIALECTS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=_DIALECTS)
 def place(request: pytest.FixtureRequest) -> DatabasePlace:
-    """The same test on either dialect."""
-    name = "sqlite_place" if request.param == "sqlite" else "postgres_place"
-    found = request.getfixturevalue(name)
+    """The same test on either dialect, over a database that is ready and empty."""
+    return _place(request, "sqlite_place" if request.param == "sqlite" else "postgres_place")
+
+
+@pytest.fixture(params=_DIALECTS)
+def empty_place(request: pytest.FixtureRequest) -> DatabasePlace:
+    """The same test on either dialect, over a database where syncd never was."""
+    return _place(request, "empty_sqlite_place" if request.param == "sqlite" else "empty_postgres_place")
+
+
+def _place(request: pytest.FixtureRequest, fixture: str) -> DatabasePlace:
+    found = request.getfixturevalue(fixture)
     assert isinstance(found, DatabasePlace)
     return found
+
+
+def _prepare(place: DatabasePlace) -> None:
+    """What `syncd migrate` does: a third of a second, which thousands of tests need not spend each."""
+
+    async def work() -> None:
+        database = Database(place.url, place.schema)
+        try:
+            await database.migrate()
+            await show(database)
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+
+
+@contextmanager
+def _sqlite_file(directory: Path) -> Iterator[DatabasePlace]:
+    place = DatabasePlace("sqlite", f"sqlite:///{directory / 'mirror.db'}")
+    yield place
+    ends_at = time.monotonic() + 20.0
+    while (left := _left_open(place)) and time.monotonic() < ends_at:
+        gc.collect()  # a cancelled statement's cursor keeps its closed connection until it is collected
+        time.sleep(0.005)
+    assert not left
+
+
+@contextmanager
+def postgres_database(server: str, template: str = "template1") -> Iterator[DatabasePlace]:
+    """A database, dropped afterwards; its name is its sessions' application_name too."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
+    parts = urlsplit(server)
+    query = f"{parts.query}{'&' if parts.query else ''}application_name={name}"
+    url = urlunsplit(parts._replace(path=f"/{name}", query=query))
+    try:
+        yield DatabasePlace("postgresql", url, SCHEMA, name)
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            left = _sessions(connection, name)
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+    assert not left, f"connections left open: {left}"
 
 
 def _left_open(place: DatabasePlace) -> list[str]:
@@ -106,5 +213,6 @@ def _sessions(connection: psycopg.Connection[tuple[Any, ...]], application: str)
     query = "SELECT state, query FROM pg_stat_activity WHERE application_name = %s"
     ends_at = time.monotonic() + 20.0
     while (left := connection.execute(query, (application,)).fetchall()) and time.monotonic() < ends_at:
+        gc.collect()  # one whose opening was cancelled is closed when it is collected
         time.sleep(0.005)
     return left

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from time import monotonic
 
 from syncd.core.definition import SelectedType
 from syncd.core.errors import StoreError
-from syncd.core.relation import Relation
+from syncd.core.relation import Relation, Relations
 from syncd.logs import get
 from syncd.store.database import Database
 from syncd.store.glossary import described
@@ -38,6 +39,12 @@ class _Made:
     digests: Mapping[str, str]
 
 
+@cache
+def _known(dialect: str) -> Relations:
+    """What every database of the dialect shall have: the same for the life of the process."""
+    return everything(dialect, described(dialect))
+
+
 class _Showing:
     """Brings a database to what it shall have; remembers what it rendered."""
 
@@ -45,7 +52,7 @@ class _Showing:
         dialect = "sqlite" if database.engine.is_sqlite else "postgresql"
         self._database = database
         self._dialect = dialect
-        self._known = everything(dialect, described(dialect))
+        self._known = _known(dialect)
         self._taken = frozenset(relation.name for relation in self._known.views)
         self._made: dict[str, _Made] = {}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from syncd.app.reconciling import Wanted, reconcile
 from syncd.core.change import Batch, Committed, StreamRow
@@ -24,23 +23,6 @@ from tests.e2e.world import parts
 POISON = "poison"
 
 
-@pytest.fixture
-def own_place(place: DatabasePlace) -> Iterator[DatabasePlace]:
-    """As `place`, in a database of its own, which may be told to refuse."""
-    if place.dialect == "sqlite":
-        yield place
-        return
-    url = make_url(place.url)
-    with psycopg.connect(place.url, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{place.schema}"')
-    try:
-        own = url.set(database=place.schema).render_as_string(hide_password=False)
-        yield DatabasePlace("postgresql", own, place.schema)
-    finally:
-        with psycopg.connect(place.url, autocommit=True) as admin:
-            admin.execute(f'DROP DATABASE "{place.schema}" WITH (FORCE)')
-
-
 @asynccontextmanager
 async def refusing(place: DatabasePlace) -> AsyncIterator[None]:
     """Writes are refused inside the block: another holds the file, or all sessions are new and read-only."""
@@ -48,7 +30,7 @@ async def refusing(place: DatabasePlace) -> AsyncIterator[None]:
         async with holding(place):
             yield
         return
-    name = place.schema
+    name = place.application
     await asyncio.to_thread(_tell, place, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
     try:
         yield
@@ -69,7 +51,7 @@ def _tell(place: DatabasePlace, *statements: str) -> None:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = %s AND pid <> pg_backend_pid()",
-            (place.schema,),
+            (place.application,),
         )
 
 
@@ -204,13 +186,11 @@ async def test_75_quarantine_heals(site: Site) -> None:
 
 
 @pytest.mark.cluster
-async def test_76_the_database_refuses_writes(
-    own_place: DatabasePlace, tmp_path: Path, cleaned: None
-) -> None:
+async def test_76_the_database_refuses_writes(place: DatabasePlace, tmp_path: Path, cleaned: None) -> None:
     """The database refuses writes for a while in the middle of fifty updates and fifty deletions: none is
     lost, and nobody restarts anything.
     """
-    async with Site(own_place, tmp_path, target()) as site:
+    async with Site(place, tmp_path, target()) as site:
         namespace = await site.namespace()
         keys = await site.fill(CONFIGMAPS, namespace, 100)
         seconds = 2.0 if site.simulated else 30.0
@@ -218,7 +198,7 @@ async def test_76_the_database_refuses_writes(
             await site.mirrored(CONFIGMAPS, namespace)
             uids = {key: row.uid for key, row in site.rows(CONFIGMAPS).items()}
             await _change(site, keys, range(15))
-            async with refusing(own_place):
+            async with refusing(place):
                 await _change(site, keys, range(15, 40))
                 await asyncio.sleep(seconds)
             await _change(site, keys, range(40, 50))

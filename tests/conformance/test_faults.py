@@ -72,6 +72,8 @@ async def test_25_half_open(site: Site) -> None:
     site.workload.configmaps(20)
     timing = replace(site.timing, watch_min=1.0, watch_max=1.0, watch_margin=0.1)
     async with site.mirror("configmaps", timing=timing):
+        change(site, "heard")
+        await site.level(SIMULATED)
         site.simulator.faults.stall_watches("configmaps")
         change(site, "unheard")
         await site.level(SIMULATED)

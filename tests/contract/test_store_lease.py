@@ -233,7 +233,7 @@ async def test_a_daemon_that_lost_its_session_is_not_followed(postgres_place: Pl
     async with opened(postgres_place) as mirror, another(postgres_place) as (_, lease):
         killer = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-            f" AND application_name = '{postgres_place.schema}'"
+            f" AND application_name = '{postgres_place.application}'"
         )
         look(postgres_place, killer)
         with pytest.raises(LeaseHeld):

@@ -19,6 +19,12 @@ from tests.contract.mirror_case import Place, look
 
 
 @pytest.fixture
+def place(empty_place: Place) -> Place:
+    """Where syncd never was."""
+    return empty_place
+
+
+@pytest.fixture
 async def database(place: Place) -> AsyncIterator[Database]:
     database = Database(place.url, place.schema)
     yield database

@@ -112,9 +112,9 @@ async def test_an_answer_may_be_left_half_read(place: DatabasePlace) -> None:
         assert await answer(mirror.database, "SELECT 7 AS seven") == (("seven",), [(7,)])
 
 
-async def test_a_file_that_is_not_there_is_not_made(sqlite_place: DatabasePlace) -> None:
-    database = Database(sqlite_place.url)
+async def test_a_file_that_is_not_there_is_not_made(empty_sqlite_place: DatabasePlace) -> None:
+    database = Database(empty_sqlite_place.url)
     with pytest.raises(StoreUnavailable, match="syncd migrate"):
         await answer(database, "SELECT 1")
-    assert not sqlite_place.path.exists()
+    assert not empty_sqlite_place.path.exists()
     await database.close()

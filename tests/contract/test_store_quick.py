@@ -53,7 +53,7 @@ async def waits(place: Place) -> None:
     """Until some session waits for a lock of another."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}' AND wait_event_type = 'Lock'"
     async with asyncio.timeout(30):
-        while look(place, query.format(place.schema)) != [(1,)]:
+        while look(place, query.format(place.application)) != [(1,)]:
             await asyncio.sleep(0.01)
 
 
@@ -147,7 +147,8 @@ async def test_a_session_killed_while_it_waits(mirror: Mirror, between: psycopg.
     task = asyncio.create_task(mirror.store.commit(row, VERSIONED))
     await waits(mirror.place)
     between.execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
     between.rollback()
     with pytest.raises(StoreUnavailable):

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def role(postgres_url: str) -> Iterator[str]:
+def role(postgres_place: DatabasePlace) -> Iterator[str]:
     """A name that no role has; what has it in the end goes."""
     name = f"reader_{secrets.token_hex(6)}"
     yield name
-    with psycopg.connect(postgres_url, autocommit=True) as session:
+    with psycopg.connect(postgres_place.url, autocommit=True) as session:
         if session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
             session.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
             session.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))

@@ -72,8 +72,9 @@ async def test_the_dictionary_says_where_a_value_comes_from(place: DatabasePlace
 
 
 async def test_a_view_that_could_not_be_made_is_in_the_dictionary_with_the_reason(
-    place: DatabasePlace,
+    empty_place: DatabasePlace,
 ) -> None:
+    place = empty_place
     async with opened(place) as mirror:
         look(place, "CREATE TABLE containers (mine integer)")
         await show(mirror.database)
@@ -102,8 +103,10 @@ async def test_comments_say_the_same(postgres_place: DatabasePlace) -> None:
 
 
 @pytest.mark.postgres
-async def test_a_table_that_somebody_holds_gets_its_comments_later(postgres_place: DatabasePlace) -> None:
-    place = postgres_place
+async def test_a_table_that_somebody_holds_gets_its_comments_later(
+    empty_postgres_place: DatabasePlace,
+) -> None:
+    place = empty_postgres_place
     query = "SELECT obj_description('syncd_objects'::regclass, 'pg_class')"
     async with opened(place) as mirror:
         with psycopg.connect(place.url, options=f"-c search_path={place.schema}") as session:

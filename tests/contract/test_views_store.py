@@ -31,6 +31,18 @@ def wanted(*views: Relation) -> Relations:
 
 
 @pytest.fixture
+def place(empty_place: Place) -> Place:
+    """Where syncd never was."""
+    return empty_place
+
+
+@pytest.fixture
+def postgres_place(empty_postgres_place: Place) -> Place:
+    """The same on PostgreSQL."""
+    return empty_postgres_place
+
+
+@pytest.fixture
 async def database(place: Place) -> AsyncIterator[Database]:
     database = Database(place.url, place.schema)
     await database.migrate()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy.engine import make_url
 
 from tests.conftest import DatabasePlace
 from tests.e2e.world import QUICK, World, until
@@ -20,15 +17,9 @@ NAMES: dict[str, Any] = {"views": {"steampipe": True}}
 
 
 @pytest.fixture
-def place(postgres_url: str) -> Iterator[DatabasePlace]:
-    """A database of the test's own: the schema of the names is one in a database."""
-    name = f"steampipe_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_url, autocommit=True) as session:
-        session.execute(f'CREATE DATABASE "{name}"')
-    url = make_url(postgres_url).set(database=name).render_as_string(hide_password=False)
-    yield DatabasePlace("postgresql", url)
-    with psycopg.connect(postgres_url, autocommit=True) as session:
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+def place(postgres_place: DatabasePlace) -> DatabasePlace:
+    """PostgreSQL alone has schemas."""
+    return postgres_place
 
 
 def ask(world: World, query: str) -> list[tuple[Any, ...]]:

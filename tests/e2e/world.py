@@ -49,6 +49,11 @@ async def until(condition: Callable[[], Any], what: str, *, deadline: float = DE
         await asyncio.sleep(0.02)
 
 
+def plain_client(timeout: float = DEADLINE) -> httpx.AsyncClient:
+    """For plain HTTP alone: to read the machine's authorities takes longer than most requests."""
+    return httpx.AsyncClient(verify=False, trust_env=False, timeout=timeout)
+
+
 class Process:
     """A real `syncd` process and what it wrote."""
 
@@ -109,13 +114,13 @@ class Process:
 
     async def get(self, path: str) -> httpx.Response:
         url = await self.url()
-        async with httpx.AsyncClient(trust_env=False, timeout=DEADLINE) as client:
+        async with plain_client() as client:
             return await client.get(url + path)
 
     async def ready(self, *, deadline: float = DEADLINE) -> None:
         """Until every stream is live."""
         url, ends_at = await self.url(), time.monotonic() + deadline
-        async with httpx.AsyncClient(trust_env=False, timeout=deadline) as client:
+        async with plain_client(deadline) as client:
             while True:
                 assert self.code is None, self.text[-3000:]
                 answer = await client.get(f"{url}/readyz?strict")
@@ -145,7 +150,7 @@ class World:
         self.kubeconfig = directory / "kubeconfig"
         self._stack = AsyncExitStack()
         self._processes: list[Process] = []
-        self._client = httpx.AsyncClient(trust_env=False, timeout=DEADLINE)
+        self._client = plain_client()
         self.url = ""
 
     async def __aenter__(self) -> Self:

@@ -158,7 +158,7 @@ def test_a_custom_resource_that_cannot_be_shown_is_left_out_alone(own: DatabaseP
 
 
 def test_a_role_that_has_the_schema_alone_can_make_it(own: DatabasePlace, postgres_url: str) -> None:
-    role = f"steampipe_{own.url.rpartition('steampipe_')[2][:12]}"
+    role = f"steampipe_{own.application}"
     with psycopg.connect(own.url, autocommit=True) as session:
         session.execute(f"CREATE ROLE {role} LOGIN")
         session.execute(f"CREATE SCHEMA kubernetes AUTHORIZATION {role}")
