@@ -14,9 +14,10 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -93,95 +94,88 @@ def start_postgres(directory: Path) -> Any:
     return get_server(directory, cleanup_mode="delete")
 
 
+class Begin(StrEnum):
+    """What a test's database has when it begins."""
+
+    NOTHING = "nothing"  # no file, no schema
+    TABLES = "tables"  # empty ones
+    VIEWS = "views"  # and the views over them, as `syncd migrate` leaves it
+
+
+@pytest.fixture
+def begin() -> Begin:
+    """Overridden where a test, a module or a folder wants another."""
+    return Begin.TABLES
+
+
 @pytest.fixture(scope="session")
-def sqlite_ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file as `syncd migrate` leaves it, to be copied."""
-    place = DatabasePlace("sqlite", f"sqlite:///{tmp_path_factory.mktemp('ready') / 'ready.db'}")
-    _prepare(place)
-    return place.path
+def sqlite_ready(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Begin, Path]:
+    """SQLite files to be copied."""
+    directory = tmp_path_factory.mktemp("ready")
+    ready = {begin: directory / f"{begin}.db" for begin in (Begin.TABLES, Begin.VIEWS)}
+    for begin, path in ready.items():
+        _prepare(DatabasePlace("sqlite", f"sqlite:///{path}"), begin)
+    return ready
 
 
 @pytest.fixture(scope="session")
-def postgres_ready(postgres_url: str) -> Iterator[str]:
-    """The name of a PostgreSQL database as `syncd migrate` leaves it, to be copied."""
-    with postgres_database(postgres_url) as place:
-        _prepare(place)
-        yield place.application
+def postgres_ready(postgres_url: str) -> Iterator[Mapping[Begin, str]]:
+    """The names of PostgreSQL databases to be copied."""
+    with postgres_database(postgres_url) as tables, postgres_database(postgres_url) as views:
+        _prepare(tables, Begin.TABLES)
+        _prepare(views, Begin.VIEWS)
+        yield {
+            Begin.NOTHING: "template1",
+            Begin.TABLES: tables.application,
+            Begin.VIEWS: views.application,
+        }
 
 
 @pytest.fixture
-def sqlite_place(tmp_path: Path, sqlite_ready: Path) -> Iterator[DatabasePlace]:
-    """A SQLite file with syncd's tables and views, and nothing in them."""
-    with _sqlite_file(tmp_path) as place:
-        shutil.copyfile(sqlite_ready, place.path)
-        yield place
-
-
-@pytest.fixture
-def postgres_place(postgres_url: str, postgres_ready: str) -> Iterator[DatabasePlace]:
-    """A PostgreSQL database with syncd's tables and views, and nothing in them; dropped afterwards."""
-    with postgres_database(postgres_url, postgres_ready) as place:
-        yield place
-
-
-@pytest.fixture
-def empty_sqlite_place(tmp_path: Path) -> Iterator[DatabasePlace]:
-    """A SQLite file that does not exist yet."""
-    with _sqlite_file(tmp_path) as place:
-        yield place
-
-
-@pytest.fixture
-def empty_postgres_place(postgres_url: str) -> Iterator[DatabasePlace]:
-    """A PostgreSQL schema that does not exist yet, in a database of its own."""
-    with postgres_database(postgres_url) as place:
-        yield place
-
-
-_DIALECTS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
-
-
-@pytest.fixture(params=_DIALECTS)
-def place(request: pytest.FixtureRequest) -> DatabasePlace:
-    """The same test on either dialect, over a database that is ready and empty."""
-    return _place(request, "sqlite_place" if request.param == "sqlite" else "postgres_place")
-
-
-@pytest.fixture(params=_DIALECTS)
-def empty_place(request: pytest.FixtureRequest) -> DatabasePlace:
-    """The same test on either dialect, over a database where syncd never was."""
-    return _place(request, "empty_sqlite_place" if request.param == "sqlite" else "empty_postgres_place")
-
-
-def _place(request: pytest.FixtureRequest, fixture: str) -> DatabasePlace:
-    found = request.getfixturevalue(fixture)
-    assert isinstance(found, DatabasePlace)
-    return found
-
-
-def _prepare(place: DatabasePlace) -> None:
-    """What `syncd migrate` does: a third of a second, which thousands of tests need not spend each."""
-
-    async def work() -> None:
-        database = Database(place.url, place.schema)
-        try:
-            await database.migrate()
-            await show(database)
-        finally:
-            await database.close()
-
-    asyncio.run(work())
-
-
-@contextmanager
-def _sqlite_file(directory: Path) -> Iterator[DatabasePlace]:
-    place = DatabasePlace("sqlite", f"sqlite:///{directory / 'mirror.db'}")
+def sqlite_place(tmp_path: Path, sqlite_ready: Mapping[Begin, Path], begin: Begin) -> Iterator[DatabasePlace]:
+    """A SQLite file."""
+    place = DatabasePlace("sqlite", f"sqlite:///{tmp_path / 'mirror.db'}")
+    if begin is not Begin.NOTHING:
+        shutil.copyfile(sqlite_ready[begin], place.path)
     yield place
     ends_at = time.monotonic() + 20.0
     while (left := _left_open(place)) and time.monotonic() < ends_at:
         gc.collect()  # a cancelled statement's cursor keeps its closed connection until it is collected
         time.sleep(0.005)
     assert not left
+
+
+@pytest.fixture
+def postgres_place(
+    postgres_url: str, postgres_ready: Mapping[Begin, str], begin: Begin
+) -> Iterator[DatabasePlace]:
+    """A PostgreSQL database, dropped afterwards."""
+    with postgres_database(postgres_url, postgres_ready[begin]) as place:
+        yield place
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def place(request: pytest.FixtureRequest, begin: Begin) -> DatabasePlace:
+    """The same test on either dialect. It asks for `begin` so that a test may be parametrized by it."""
+    name = "sqlite_place" if request.param == "sqlite" else "postgres_place"
+    found = request.getfixturevalue(name)
+    assert isinstance(found, DatabasePlace)
+    return found
+
+
+def _prepare(place: DatabasePlace, begin: Begin) -> None:
+    """Once, what takes up to half a second and thousands of tests need not spend each."""
+
+    async def work() -> None:
+        database = Database(place.url, place.schema)
+        try:
+            await database.migrate()
+            if begin is Begin.VIEWS:
+                await show(database)
+        finally:
+            await database.close()
+
+    asyncio.run(work())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.promises import promises
 from tests.conformance.site import GOING, LEFT, Site, finish, target
-from tests.conftest import DatabasePlace
+from tests.conftest import Begin, DatabasePlace
 
 
 @pytest.fixture(scope="session")
@@ -24,10 +24,16 @@ def cleaned() -> Iterator[None]:
 
 
 @pytest.fixture
+def begin() -> Begin:
+    """A daemon makes the views where it finds none, a third of a second each time."""
+    return Begin.VIEWS
+
+
+@pytest.fixture
 async def site(
     place: DatabasePlace, tmp_path: Path, cleaned: None, request: pytest.FixtureRequest
 ) -> AsyncIterator[Site]:
-    """A database that does not exist yet and a cluster: an empty simulated one, or part of a real one."""
+    """An empty mirror and a cluster: an empty simulated one, or part of a real one."""
     aim = target() if request.node.get_closest_marker("cluster") else None
     async with Site(place, tmp_path, aim) as made:
         yield made

@@ -15,13 +15,13 @@ from syncd.core.errors import SchemaMismatch
 from syncd.store.database import Database
 from syncd.store.migrate import HEAD, _config
 from syncd.store.schema import GENERATED, metadata
+from tests.conftest import Begin
 from tests.contract.mirror_case import Place, look
 
 
 @pytest.fixture
-def place(empty_place: Place) -> Place:
-    """Where syncd never was."""
-    return empty_place
+def begin() -> Begin:
+    return Begin.NOTHING
 
 
 @pytest.fixture

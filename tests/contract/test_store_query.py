@@ -10,7 +10,7 @@ import pytest
 from syncd.core.errors import QueryError, StoreUnavailable
 from syncd.store.database import Database
 from syncd.store.query import PAGE
-from tests.conftest import DatabasePlace
+from tests.conftest import Begin, DatabasePlace
 from tests.contract.mirror_case import item, look, opened
 
 
@@ -112,9 +112,10 @@ async def test_an_answer_may_be_left_half_read(place: DatabasePlace) -> None:
         assert await answer(mirror.database, "SELECT 7 AS seven") == (("seven",), [(7,)])
 
 
-async def test_a_file_that_is_not_there_is_not_made(empty_sqlite_place: DatabasePlace) -> None:
-    database = Database(empty_sqlite_place.url)
+@pytest.mark.parametrize("begin", [Begin.NOTHING])
+async def test_a_file_that_is_not_there_is_not_made(sqlite_place: DatabasePlace) -> None:
+    database = Database(sqlite_place.url)
     with pytest.raises(StoreUnavailable, match="syncd migrate"):
         await answer(database, "SELECT 1")
-    assert not empty_sqlite_place.path.exists()
+    assert not sqlite_place.path.exists()
     await database.close()

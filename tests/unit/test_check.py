@@ -23,7 +23,7 @@ from syncd.simulator.simulator import Simulator
 from syncd.simulator.workload import Workload
 from syncd.store.database import Database
 from syncd.store.inspection import Inspection, SchemaState
-from tests.conftest import DatabasePlace
+from tests.conftest import Begin, DatabasePlace
 from tests.fakes.front import Cluster
 
 
@@ -240,6 +240,7 @@ async def test_a_certificate_of_another_authority_would_fail(tmp_path: Path) -> 
 # --- the database -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("begin", [Begin.NOTHING])
 async def test_a_database_is_inspected_before_during_and_after(place: DatabasePlace) -> None:
     database = Database(place.url, place.schema)
     try:
@@ -311,6 +312,7 @@ async def test_what_is_no_database_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("begin", [Begin.NOTHING])
 async def test_the_privileges_that_an_account_lacks_are_named(postgres_place: DatabasePlace) -> None:
     place = postgres_place
     role = f"weak_{place.schema}"

@@ -17,7 +17,7 @@ from syncd.views.catalogue import everything
 from syncd.views.questions import NAMED, WANTED, questions
 from tests.conftest import DatabasePlace
 from tests.contract.mirror_case import opened
-from tests.contract.view_case import rows
+from tests.contract.views.case import rows
 
 KINDS = (
     Resource("", "v1", "pods", "Pod", namespaced=True),

@@ -13,7 +13,7 @@ from syncd.store.lease import NAME
 from syncd.views.freshness import LEASE
 from tests.conftest import DatabasePlace
 from tests.contract.mirror_case import look, opened
-from tests.contract.view_case import Row, rows
+from tests.contract.views.case import Row, rows
 
 LAGS = (0.0, 59.999, 60.0, 60.001, 1e6)
 SPANS = (None, -3600.0, -0.5, 0.5, 3600.0)  # seconds from now to the deadline

@@ -14,7 +14,7 @@ from syncd.app.viewing import show
 from syncd.core.document import Transform
 from syncd.core.resource import Resource, Stream
 from tests.contract.mirror_case import Mirror, Place, opened
-from tests.contract.view_case import Row, rows
+from tests.contract.views.case import Row, rows
 
 RBAC = "rbac.authorization.k8s.io"
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True)

@@ -34,7 +34,7 @@ from syncd.views.postgresql import FUNCTIONS, PostgresqlRenderer
 from syncd.views.selector import label_selector
 from syncd.views.sqlite import SqliteRenderer
 from tests.contract.mirror_case import Place
-from tests.contract.view_case import as_on_sqlite
+from tests.contract.views.case import as_on_sqlite
 
 pytestmark = pytest.mark.parametrize(
     "dialect", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]

@@ -10,7 +10,7 @@ import pytest
 from syncd.views.kinds.pod import PODS
 from syncd.views.postgresql import PostgresqlRenderer
 from tests.contract.mirror_case import Place
-from tests.contract.view_case import Row, mirrored, rows
+from tests.contract.views.case import Row, mirrored, rows
 
 COMPUTED = (
     "ready_containers", "total_containers", "status", "restarts", "last_restart_at", "node", "phase",

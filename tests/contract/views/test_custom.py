@@ -17,7 +17,7 @@ from syncd.views.custom import view
 from syncd.views.rendering import kubectl
 from syncd.views.view import View
 from tests.contract.mirror_case import Mirror, Place, opened
-from tests.contract.view_case import Row, plain, rows
+from tests.contract.views.case import Row, plain, rows
 
 CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", namespaced=True)
 DEFINITION: dict[str, Any] = {

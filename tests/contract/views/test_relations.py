@@ -15,7 +15,7 @@ from syncd.core.document import Transform
 from syncd.core.resource import Resource, Stream
 from tests.conftest import DatabasePlace
 from tests.contract.mirror_case import look_at, opened
-from tests.contract.view_case import rows
+from tests.contract.views.case import rows
 
 RBAC = "rbac.authorization.k8s.io"
 RESOURCES = {

@@ -14,6 +14,7 @@ from syncd.core.relation import Relation, RelationColumn, Relations
 from syncd.store.database import Database
 from syncd.store.view import SOME
 from syncd.store.views import MARK, RETIRED, Action, Outcome, layout
+from tests.conftest import Begin
 from tests.contract.mirror_case import Place, look
 
 A = RelationColumn("a", "text", "'a'", "The first.", "spec.a")
@@ -31,15 +32,8 @@ def wanted(*views: Relation) -> Relations:
 
 
 @pytest.fixture
-def place(empty_place: Place) -> Place:
-    """Where syncd never was."""
-    return empty_place
-
-
-@pytest.fixture
-def postgres_place(empty_postgres_place: Place) -> Place:
-    """The same on PostgreSQL."""
-    return empty_postgres_place
+def begin() -> Begin:
+    return Begin.NOTHING
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from syncd.views.postgresql import PostgresqlRenderer
 from syncd.views.rendering import kubectl
 from syncd.views.view import View
 from tests.contract.mirror_case import Place
-from tests.contract.view_case import Row, mirrored, plain, rows
+from tests.contract.views.case import Row, mirrored, plain, rows
 
-DATA = Path(__file__).parents[1] / "data" / "views.yaml"
+DATA = Path(__file__).parents[2] / "data" / "views.yaml"
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(DATA.read_text(encoding="utf-8"))
 TWICE = {view.resource for view in CATALOGUE if view.resource == "events"}
 

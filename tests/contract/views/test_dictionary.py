@@ -7,9 +7,9 @@ import pytest
 
 from syncd.app.viewing import show
 from syncd.store.schema import metadata
-from tests.conftest import DatabasePlace
+from tests.conftest import Begin, DatabasePlace
 from tests.contract.mirror_case import look, opened
-from tests.contract.view_case import rows
+from tests.contract.views.case import rows
 
 
 def described(place: DatabasePlace) -> dict[str, dict[str, str]]:
@@ -71,10 +71,10 @@ async def test_the_dictionary_says_where_a_value_comes_from(place: DatabasePlace
     assert image["source_path"] == "spec.containers[].image"
 
 
+@pytest.mark.parametrize("begin", [Begin.NOTHING])
 async def test_a_view_that_could_not_be_made_is_in_the_dictionary_with_the_reason(
-    empty_place: DatabasePlace,
+    place: DatabasePlace,
 ) -> None:
-    place = empty_place
     async with opened(place) as mirror:
         look(place, "CREATE TABLE containers (mine integer)")
         await show(mirror.database)
@@ -103,10 +103,11 @@ async def test_comments_say_the_same(postgres_place: DatabasePlace) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("begin", [Begin.NOTHING])
 async def test_a_table_that_somebody_holds_gets_its_comments_later(
-    empty_postgres_place: DatabasePlace,
+    postgres_place: DatabasePlace,
 ) -> None:
-    place = empty_postgres_place
+    place = postgres_place
     query = "SELECT obj_description('syncd_objects'::regclass, 'pg_class')"
     async with opened(place) as mirror:
         with psycopg.connect(place.url, options=f"-c search_path={place.schema}") as session:

@@ -12,7 +12,7 @@ from syncd.views.expression import Type
 from syncd.views.jsonpath import expression
 from syncd.views.rendering import RENDERERS
 from tests.contract.mirror_case import Place, item, opened
-from tests.contract.view_case import rows
+from tests.contract.views.case import rows
 
 OBJECT: dict[str, Any] = {
     "metadata": {
