@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
@@ -33,6 +33,7 @@ BUSY_TIMEOUT = 10.0  # seconds that SQLite waits for another process's transacti
 STATEMENT_TIMEOUT = 120  # seconds; the longest statement is the retirement of a large stream
 TRANSACTION_TIMEOUT = 180.0  # seconds in which a transaction must end, whatever the network does
 RETIREMENT_TIMEOUT = 3600.0  # seconds for the one transaction that may move a million rows
+GIVEN_BACK_WITHIN = 2.0  # seconds that closing waits for connections in use
 POOL_SIZE = 8
 
 _SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\Z")
@@ -188,10 +189,15 @@ class Engine:
                 await connection.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
-        """Closes every connection."""
-        await self._writer.dispose()
-        if self._reader is not self._writer:
-            await self._reader.dispose()
+        """Closes every connection, those in use when they are given back: a cancelled task's comes home in a
+        task of its own, and to a pool that was thrown away meanwhile it would come for good.
+        """
+        for engine in {self._writer, self._reader}:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GIVEN_BACK_WITHIN):
+                    while cast("AsyncAdaptedQueuePool", engine.pool).checkedout():  # noqa: ASYNC110
+                        await asyncio.sleep(0.001)
+            await engine.dispose()
 
 
 @asynccontextmanager

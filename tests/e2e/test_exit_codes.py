@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.conftest import DatabasePlace
 from tests.e2e.world import CONFIGMAPS, World
+
+
+@pytest.fixture
+def place(sqlite_place: DatabasePlace) -> DatabasePlace:
+    """What is shown here is the same on every database."""
+    return sqlite_place
 
 
 async def test_usage_and_configuration_are_2(world: World) -> None:

@@ -6,10 +6,19 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from syncd.simulator.server import write_kubeconfig
+from tests.conftest import DatabasePlace
 from tests.e2e.world import CONFIGMAPS, PODS, World, until
 
 THREE = [{"name": "configmaps", "namespaces": ["a", "b", "d"]}, "pods"]
+
+
+@pytest.fixture
+def place(sqlite_place: DatabasePlace) -> DatabasePlace:
+    """What is shown here is the same on every database."""
+    return sqlite_place
 
 
 def configmaps(world: World, namespace: str, count: int, prefix: str = "c") -> None:

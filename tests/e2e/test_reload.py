@@ -22,12 +22,19 @@ from syncd.app.service import Service
 from syncd.core.recovery import Timing
 from syncd.simulator.server import write_kubeconfig
 from syncd.sync.reflector import Reflector
+from tests.conftest import DatabasePlace
 from tests.e2e.world import CONFIGMAPS, DEPLOYMENTS, PODS, QUICK, SECRETS, World, until
 
 Touched = set[tuple[str, str, str]]
 """(cluster, resource, namespace) of the streams that asked for something."""
 
 BASE = ["pods", "configmaps", {"name": "secrets"}]
+
+
+@pytest.fixture
+def place(sqlite_place: DatabasePlace) -> DatabasePlace:
+    """What is shown here is the same on every database."""
+    return sqlite_place
 
 
 def at_rest(reflector: Reflector) -> bool:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from syncd.simulator.requests import Request
+from tests.conftest import DatabasePlace
 from tests.e2e.world import CONFIGMAPS, NAMESPACES, PODS, WIDGETS, World
 
 POLLED = {"name": "configmaps", "mode": "poll", "every": "1s"}
 MANY = {"name": "pods", "initial": "watchlist", "page_size": 250}
+
+
+@pytest.fixture
+def place(sqlite_place: DatabasePlace) -> DatabasePlace:
+    """What is shown here is the same on every database."""
+    return sqlite_place
 
 
 def listed(world: World, resource: str) -> int:
