@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# The tests start hundreds of processes, which need not compile the same modules each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test test-kills chaos soak test-cluster guarantees tables bench bench-full bench-compare check format clean
 

@@ -30,6 +30,8 @@ from syncd.store.database import Database
 
 SCHEMA = "mirror"
 
+gc.set_threshold(20_000, 20, 50)  # a run makes few cycles, and to look for them often takes a twentieth of it
+
 
 @dataclass(frozen=True, slots=True)
 class DatabasePlace:
