@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import resource
+import shutil
 import sqlite3
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 import sqlalchemy as sa
@@ -25,12 +27,15 @@ from tests.e2e.world import CONFIGMAPS, PODS, World, until
 @pytest.fixture
 def own_postgres() -> Iterator[Any]:
     """A server of this test's own, which it may break."""
-    server = start_postgres(Path(tempfile.mkdtemp(prefix="syncd-pg-")))
+    directory = Path(tempfile.mkdtemp(prefix="syncd-pg-"))
+    server = start_postgres(directory)
     try:
         yield server
     finally:
         pg_ctl(server, "-w", "-m", "fast", "stop")  # the package knows only the process that it started
-        server.cleanup()
+        with contextlib.suppress(psutil.NoSuchProcess):  # which may go just as it looks at it
+            server.cleanup()
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def pg_ctl(server: Any, *arguments: str) -> None:
