@@ -108,6 +108,7 @@ class Bench:
             bare = self._bare_lags(place)
             with Daemon(place, self.cluster) as daemon:
                 daemon.wait_version(self.cluster.version())  # what the bare loop was told is behind it
+                place.rest()
                 time.sleep(1)
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
@@ -124,6 +125,7 @@ class Bench:
         with Daemon(place, self.cluster) as daemon:
             daemon.wait()
             for _ in range(self.pairs):
+                place.rest()
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
                 time.sleep(1)
@@ -152,6 +154,7 @@ class Bench:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         process.stdout.readline()
+        place.rest()
         time.sleep(1)
         since = time.time_ns()
         self.cluster.tell("pace 200 15")

@@ -84,6 +84,12 @@ class Place:
             for file in self.directory.glob("mirror.db*"):
                 file.unlink()
 
+    def rest(self) -> None:
+        """PostgreSQL: what was measured before leaves nothing to clean up beside what is measured next."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE)")
+            connection.execute("CHECKPOINT")
+
     def configuration(self, cluster: Cluster, server: str = "", resources: Sequence[Any] = ("pods",)) -> Path:
         """A configuration file that mirrors the cluster's pods, or what is named, here."""
         path = self.directory / f"{self.kind}-{cluster.kubeconfig.stem}.yaml"

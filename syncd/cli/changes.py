@@ -78,7 +78,11 @@ def changes(
 async def _print(
     database: Database, start: Start, wanted: Wanted, cursor: str, follow: bool, output: Output
 ) -> None:
-    """The cursor moves once what it leaves behind is printed: who is cut off is told twice, never not."""
+    """The cursor moves once what it leaves behind is printed: who is cut off is told twice, never not. Who
+    stops with Ctrl-C is not cut off: what was printed is remembered first.
+    """
+    import asyncio
+
     from syncd.app import feeding
 
     async with aclosing(feeding.pages(database, start.position, wanted, follow=follow)) as pages:
@@ -86,7 +90,12 @@ async def _print(
             for change in page.changes:
                 typer.echo(as_json(change) if output is Output.JSON else _line(change))
             if cursor:
-                await database.advance(cursor, page.upto)
+                moving = asyncio.ensure_future(database.advance(cursor, page.upto))
+                try:
+                    await asyncio.shield(moving)
+                except asyncio.CancelledError:
+                    await moving
+                    raise
 
 
 def as_json(change: ChangeRecord) -> str:
