@@ -108,8 +108,7 @@ class Bench:
             bare = self._bare_lags(place)
             with Daemon(place, self.cluster) as daemon:
                 daemon.wait_version(self.cluster.version())  # what the bare loop was told is behind it
-                place.rest()
-                time.sleep(1)
+                self._settle(place)
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
                 time.sleep(1)
@@ -125,7 +124,7 @@ class Bench:
         with Daemon(place, self.cluster) as daemon:
             daemon.wait()
             for _ in range(self.pairs):
-                place.rest()
+                self._settle(place)
                 since = time.time_ns()
                 self.cluster.tell("pace 200 15")
                 time.sleep(1)
@@ -138,6 +137,12 @@ class Bench:
                 self.cluster.finish()
                 time.sleep(1)
                 figure.pair(percentile(lags(place, table, since), 99), percentile(before, 99))
+
+    def _settle(self, place: Place) -> None:
+        """What was measured before leaves nothing to do, and the server has planned what it is asked next."""
+        place.rest()
+        self.cluster.tell("pace 200 2")
+        time.sleep(1)
 
     def _bare_lags(self, place: Place) -> list[float]:
         with psycopg.connect(place.url, autocommit=True) as connection:
@@ -154,8 +159,7 @@ class Bench:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         process.stdout.readline()
-        place.rest()
-        time.sleep(1)
+        self._settle(place)
         since = time.time_ns()
         self.cluster.tell("pace 200 15")
         time.sleep(1)
