@@ -61,7 +61,7 @@ async def test_a_definition_is_read_once_a_generation(site: Site) -> None:
     await site.until(lambda: site.supervisor.descriptions.level)
     assert len(asked(site)) == 1
     define(site, WIDGET_NAME, uid="u2")
-    await site.until(lambda: kept(site)[WIDGET_NAME][0] == "u2")
+    await site.until(lambda: kept(site)[WIDGET_NAME][0] == "u2" and site.supervisor.descriptions.level)
     assert [one.field_selector for one in asked(site)] == [f"metadata.name={WIDGET_NAME}"] * 2
 
 
