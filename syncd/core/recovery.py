@@ -76,7 +76,7 @@ class Action(StrEnum):
 
     RETRY = "retry"  # the same again, from the same version
     RELIST = "relist"  # a snapshot
-    PARK = "park"  # keep the rows, ask again in minutes
+    PARK = "park"  # keep the rows, ask again, less and less often
     RESTART = "restart"  # forget memory, begin from the stored checkpoint
 
 
@@ -95,6 +95,7 @@ class Trouble:
 
     Attributes:
         attempt: faults in a row before this one.
+        refused: of those, the last so many said 403 or 404.
         listing: whether a snapshot was under way.
         expired_before: seconds since the last 410, None where there was none.
         failing_for: seconds since the first fault in a row.
@@ -102,6 +103,7 @@ class Trouble:
     """
 
     attempt: int = 0
+    refused: int = 0
     listing: bool = False
     expired_before: float | None = None
     failing_for: float = 0.0
@@ -112,6 +114,18 @@ def backoff(attempt: int, random: Callable[[], float], timing: Timing, cap: floa
     """Seconds before the next try: first · 2^attempt up to the cap, jittered to [d, 2d)."""
     delay = min(timing.backoff_first * 2.0 ** min(attempt, 30), cap or timing.backoff_cap)
     return delay * (1.0 + random())
+
+
+def parking(refused: int, random: Callable[[], float], timing: Timing) -> float:
+    """Seconds before what was refused is asked for again: minutes, but soon at first. A server that has just
+    started says 403 until it knows its roles, and of several that learn of a new type one says 404 for a
+    while.
+
+    Args:
+        refused: times in a row before this one.
+    """
+    spread = timing.park_min + (timing.park_max - timing.park_min) * random()
+    return min(spread, backoff(refused, random, timing, timing.park_max))
 
 
 def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timing: Timing) -> Reaction:
@@ -132,8 +146,8 @@ def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timi
             asked = error.retry_after or 0.0
             return Reaction(Action.RETRY, max(wait, asked + random() * min(asked, 1.0)), kind)
         case Forbidden() | NotFound() | NotAllowed():
-            spread = timing.park_min + (timing.park_max - timing.park_min) * random()
-            return Reaction(Action.PARK, spread, type(error).__name__.lower())
+            delay = parking(trouble.refused, random, timing)
+            return Reaction(Action.PARK, delay, type(error).__name__.lower())
         case Unauthorized():
             return Reaction(Action.RETRY, wait, "unauthorized")
         case Invalid():

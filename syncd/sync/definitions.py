@@ -81,7 +81,7 @@ class Definitions:
 
     async def run(self, random: Callable[[], float]) -> None:
         """Until cancelled."""
-        attempt = 0
+        attempt = refused = 0
         while True:
             began = self._clock.monotonic()
             self._watching = asyncio.create_task(self._watch(random))
@@ -92,7 +92,7 @@ class Definitions:
                 self._watching.result()
                 if self._clock.monotonic() - began < self._timing.short_watch:
                     raise ConnectionLost("the watch of definitions ended at once", connected=True)
-                attempt = 0
+                attempt = refused = 0
             except Expired:
                 self._version = None
                 if attempt:  # a server that always says so must not be asked in a loop
@@ -103,10 +103,12 @@ class Definitions:
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
             except (Forbidden, NotFound) as error:
-                self._log.info("custom types are not watched; discovery is polled", error=str(error))
+                if not refused:
+                    self._log.info("custom types are not watched; discovery is polled", error=str(error))
                 self.readable = False
                 self._ready.set()
-                await self._clock.sleep(self._timing.park_max)
+                await self._clock.sleep(recovery.parking(refused, random, self._timing))
+                refused += 1
             except SyncdError as error:
                 self._log.debug("definitions interrupted", error=str(error))
                 if self._initial is not None and isinstance(error, ServerError):

@@ -57,22 +57,24 @@ class Descriptions:
     async def run(self, random: Callable[[], float]) -> None:
         """Until cancelled. What cannot be read or written is tried again, and keeps nothing else waiting."""
         await self._definitions.ready()
-        attempt = 0
+        attempt = refused = 0
         while True:
             self._changed.clear()
             try:
                 await self._follow()
             except (Forbidden, NotFound) as error:
-                self._log.info("custom types have no columns of their own", error=str(error))
+                if not refused:
+                    self._log.info("custom types have no columns of their own", error=str(error))
                 self.level = True
-                await self._clock.sleep(self._timing.park_max)
+                await self._clock.sleep(recovery.parking(refused, random, self._timing))
+                refused += 1
                 continue
             except SyncdError as error:
                 self._log.debug("definitions could not be read", error=str(error))
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
                 continue
-            attempt = 0
+            attempt = refused = 0
             self.level = not self._changed.is_set()
             await self._changed.wait()
 

@@ -18,6 +18,7 @@ from syncd.core.errors import (
     SyncdError,
 )
 from syncd.core.listwatch import ListWatch
+from syncd.core.ports import ListRequest
 from syncd.core.recovery import Action, Reaction
 from syncd.core.resource import State, Stream
 from syncd.sync.environment import Environment, Settings
@@ -266,6 +267,8 @@ class Reflector:
         try:
             async with self._environment.snapshots:
                 await self._environment.verify()
+                if self.progress.state is State.PARKED:  # what is refused still has not begun
+                    await self._environment.api.list(self.stream, ListRequest(limit=1))
                 await self._take_snapshot(wish)
         finally:
             self.rested.set()

@@ -26,7 +26,7 @@ from syncd.core.errors import (
     Unauthorized,
     VersionTooLarge,
 )
-from syncd.core.recovery import Action, Start, Timing, Trouble, backoff, react, rolled_back, start
+from syncd.core.recovery import Action, Start, Timing, Trouble, backoff, parking, react, rolled_back, start
 from syncd.core.resource import State
 
 TIMING = Timing()
@@ -81,10 +81,14 @@ TABLE: dict[str, Row] = {
     "400 of a list": (Invalid(400), LISTING, Action.RELIST, 0.8, 1.6),
     "400 of a list again and again": (Invalid(400), Trouble(listing=True, attempt=3), Action.PARK, 6.4, 12.8),
     "401": (Unauthorized(401), SETTLED, Action.RETRY, 0.8, 1.6),
-    "403": (Forbidden(403), SETTLED, Action.PARK, 60, 300),
-    "403 of a list": (Forbidden(403), LISTING, Action.PARK, 60, 300),
-    "404": (NotFound(404), SETTLED, Action.PARK, 60, 300),
-    "405": (NotAllowed(405), SETTLED, Action.PARK, 60, 300),
+    "403": (Forbidden(403), SETTLED, Action.PARK, 0.8, 1.6),
+    "403 of a list": (Forbidden(403), LISTING, Action.PARK, 0.8, 1.6),
+    "403 of a server that was away": (Forbidden(403), LATE, Action.PARK, 0.8, 1.6),
+    "403 again": (Forbidden(403), Trouble(attempt=1, refused=1), Action.PARK, 1.6, 3.2),
+    "403 again and again": (Forbidden(403), Trouble(attempt=10, refused=10), Action.PARK, 60, 300),
+    "404": (NotFound(404), SETTLED, Action.PARK, 0.8, 1.6),
+    "404 again and again": (NotFound(404), Trouble(attempt=10, refused=10), Action.PARK, 60, 300),
+    "405": (NotAllowed(405), SETTLED, Action.PARK, 0.8, 1.6),
     "an event that cannot be decoded": (ProtocolError(""), SETTLED, Action.RETRY, 0.8, 1.6),
     "at the same version again": (ProtocolError(""), Trouble(same_version=True), Action.RELIST, 0.8, 1.6),
     "a page that cannot be": (
@@ -118,6 +122,15 @@ def test_backoff_doubles_to_its_cap_and_is_never_twice_it(random: Callable[[], f
     assert delays[0] >= 0.8
     assert 30.0 <= delays[-1] < 60.0
     assert backoff(50, random, TIMING, 5.0) < 10.0
+
+
+@pytest.mark.parametrize("random", [low, high])
+def test_what_is_refused_is_asked_for_less_and_less_often(random: Callable[[], float]) -> None:
+    delays = [parking(refused, random, TIMING) for refused in range(50)]
+    assert delays == sorted(delays)
+    assert sum(delays[:5]) > 20  # five more requests in the first half minute, and hardly any after it
+    assert 60 <= delays[-1] < 300
+    assert delays[-1] == delays[9]
 
 
 def test_all_durations_scale() -> None:

@@ -267,6 +267,36 @@ async def test_forbidden_parks_keeps_the_rows_and_recovers(bench: Bench) -> None
     assert len([request for request in bench.api.lists if request.limit != 1]) == 1
 
 
+async def test_a_server_that_has_just_started_refuses_for_a_moment(bench: Bench) -> None:
+    """It knows no roles yet. How long it was away before says nothing of how long it will refuse."""
+    bench.api.put("a")
+    await bench.live()
+    await bench.reached()
+    bench.api.forbidden = ConnectionLost("refused")
+    bench.api.cut()
+    await bench.until(lambda: max(bench.clock.slept, default=0) >= 30)
+    waited = len(bench.clock.slept)
+    bench.clock.hold = True
+    bench.api.forbidden = Forbidden(403, "Forbidden", "RBAC: not synced yet")
+    bench.clock.wake()
+    await bench.until(lambda: bench.row().state is State.PARKED and bench.clock.sleeping)
+    assert bench.clock.slept[waited:][-1] < 2
+    bench.api.forbidden = None
+    bench.clock.hold = False
+    await bench.until(lambda: bench.row().state is State.LIVE)
+
+
+async def test_what_is_refused_stays_parked_while_it_is_asked_for(bench: Bench) -> None:
+    """It would look as if it began, each time."""
+    bench.api.forbidden = Forbidden(403, "Forbidden", "no")
+    bench.start()
+    await bench.until(lambda: max(bench.clock.slept, default=0) >= 60)
+    assert [batch.state for batch, _ in bench.store.commits] == [State.SYNCING, State.PARKED]
+    bench.api.forbidden = None
+    bench.api.put("a")
+    await bench.level()
+
+
 async def test_a_path_that_is_gone_parks_and_asks_discovery(bench: Bench) -> None:
     bench.api.put("a")
     await bench.live()

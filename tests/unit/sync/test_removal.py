@@ -8,6 +8,7 @@ import pytest
 
 from syncd.core.errors import ConnectionLost, Forbidden, SyncdError
 from syncd.core.ports import Discovery
+from syncd.core.resource import Resource
 from syncd.sync.removal import type_removed
 from tests.fakes.cluster import DEFINITIONS_PATH, SERVICES_PATH, FakeCluster
 from tests.fakes.value import PODS, WIDGETS, compact, page
@@ -38,6 +39,31 @@ async def test_an_aggregated_api_of_its_group_is_there(service: object) -> None:
     body = {"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com", "service": service}}
     cluster.gets[SERVICES_PATH] = deque([page(5, [body])])
     assert not await type_removed(cluster, GONE, HERE)
+
+
+def local(group: str, *versions: str) -> FakeCluster:
+    """A cluster whose own server answers for these versions of a group."""
+    cluster = FakeCluster(PODS)
+    services = [
+        {"metadata": {"name": f"{version}.{group}"}, "spec": {"group": group, "version": version}}
+        for version in versions
+    ]
+    cluster.gets[SERVICES_PATH] = deque([page(5, services)])
+    return cluster
+
+
+@pytest.mark.parametrize("discovered", [[], ["v1"]])
+async def test_discovery_lacks_a_version_that_is_to_be_served(discovered: list[str]) -> None:
+    """As long as a server starts: its discovery says Current of what it has so far, and of no more."""
+    cluster = local("apps", "v1", "v2")
+    sets = [Resource("apps", version, "daemonsets", "DaemonSet", True) for version in discovered]
+    assert not await type_removed(cluster, ("apps", "deployments"), Discovery((PODS, *sets)))
+
+
+async def test_its_group_goes_on_without_it() -> None:
+    cluster = local("policy", "v1")
+    budgets = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+    assert await type_removed(cluster, ("policy", "podsecuritypolicies"), Discovery((PODS, budgets)))
 
 
 async def test_a_page_without_items_that_has_a_successor() -> None:

@@ -181,6 +181,14 @@ async def test_definitions_that_may_not_be_seen_stop_nothing(site: Site) -> None
     assert ("widgets", "a") in site.rows()
 
 
+async def test_definitions_that_may_be_seen_a_moment_later(site: Site) -> None:
+    """A server that has just started knows no roles yet."""
+    site.cluster.definitions.watch_answers.append(Forbidden(403))
+    await site.live("pods")
+    await site.until(lambda: WIDGET_NAME in site.supervisor._definitions.known)
+    assert max(site.bench.clock.slept) < 10
+
+
 async def test_definitions_that_cannot_be_had_stop_nothing(site: Site) -> None:
     site.cluster.definitions.forbidden = ServerError(500)
     await site.live("pods")
