@@ -18,6 +18,7 @@ from typing import Any
 from syncd.core.definition import SelectedType, child, items
 from syncd.core.relation import NAME_BYTES, Relation, relation_name
 from syncd.views.expression import (
+    NONE,
     Case,
     Expression,
     Field,
@@ -29,8 +30,9 @@ from syncd.views.expression import (
 )
 from syncd.views.jsonpath import expression, plain
 from syncd.views.kinds import CATALOGUE
+from syncd.views.printed import cell
 from syncd.views.rendering import relation, shortened
-from syncd.views.view import AGE, IDENTITY, TRAILING, Cell, Column, Member, View, first_line, shown, since
+from syncd.views.view import AGE, IDENTITY, TRAILING, Cell, Column, Member, View
 
 _PRINTED = {
     "integer": Type.INTEGER,
@@ -188,6 +190,7 @@ class _Column:
     description: str
     origin: str
     heading: str
+    printed: Expression
 
 
 def _members(columns: Iterable[_Column]) -> Iterator[Member]:
@@ -202,11 +205,7 @@ def _members(columns: Iterable[_Column]) -> Iterator[Member]:
 
 
 def _cell(column: _Column) -> Cell:
-    """What kubectl prints; nothing for NULL."""
-    value = Ref(column.name, column.type)
-    if column.type is Type.TIME:
-        return since(column.heading, value, absent="")
-    return Cell(column.heading, first_line(shown(value)))
+    return Cell(column.heading, column.printed, relative=column.type is Type.TIME)
 
 
 def _columns(type_: SelectedType, origins: Mapping[str, str]) -> list[_Column]:
@@ -280,20 +279,36 @@ def _column(source: _Source, name: str) -> _Column:
         paths.setdefault(path, []).append(cluster)
     agreed = len({one for _, one in source.places.values()}) == 1
     values = {path: _value(source, path, kind, agreed=agreed) for path in paths}
-    first, *others = paths
-    value = values[first] or Literal(None, kind)
-    if others:
-        branches = tuple(
-            (among(Field("cluster"), *paths[path]), values[path] or Literal(None, kind)) for path in others
-        )
-        value = Case(branches, value, kind)
     description = source.description
     if None in values.values():
         description = f"{description} {_UNSAID}"
     if not agreed:
         description = f"{description} Text, because clusters have different types."
     heading = source.key if source.part == "printed" else ""
-    return _Column(name, kind, value, description, source.origin, heading)
+    printed = {path: cell(path, Ref(name, kind)) if heading else NONE for path in paths}
+    return _Column(
+        name,
+        kind,
+        _by_cluster(paths, values, kind),
+        description,
+        source.origin,
+        heading,
+        _by_cluster(paths, printed, Type.TEXT),
+    )
+
+
+def _by_cluster(
+    paths: Mapping[str, Sequence[str]], values: Mapping[str, Expression | None], kind: Type
+) -> Expression:
+    """The value at the path that a cluster has."""
+    first, *others = paths
+    value = values[first] or Literal(None, kind)
+    if not others:
+        return value
+    branches = tuple(
+        (among(Field("cluster"), *paths[path]), values[path] or Literal(None, kind)) for path in others
+    )
+    return Case(branches, value, kind)
 
 
 def _value(source: _Source, path: str, kind: Type, *, agreed: bool) -> Expression | None:

@@ -57,12 +57,25 @@ def expression(text: str, kind: Type) -> Expression | None:
     if walk is None:
         return None
     keys = tuple(walk.keys)
-    document = Path(keys, Type.JSON, loose=True)
-    value: Expression = plain(document) if kind is Type.TEXT else Path(keys, kind, loose=True)
+    value = plain(_document(walk)) if kind is Type.TEXT else Path(keys, kind, loose=True)
+    return _found(walk, value)
+
+
+def sort(text: str) -> Expression | None:
+    """What the first value of a path is: string, number, boolean, object, array, null; NULL without one."""
+    walk = _walked(text.strip())
+    return None if walk is None else _found(walk, call("sort", Type.TEXT, _document(walk)))
+
+
+def _document(walk: _Walk) -> Path:
+    return Path(tuple(walk.keys), Type.JSON, loose=True)
+
+
+def _found(walk: _Walk, value: Expression) -> Expression | None:
     if not walk.lists:
-        return value if keys else None
+        return value if walk.keys else None
     conditions = [_condition(each, len(walk.lists) - depth) for depth, each in walk.conditions]
-    return first(tuple(walk.lists), value, both(*conditions, present(document)))
+    return first(tuple(walk.lists), value, both(*conditions, present(_document(walk))))
 
 
 def plain(document: Path) -> Call:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from syncd.views.expression import Listing, Over, Path, Type
-from syncd.views.render import Frame, Frames, Renderer, quoted
+from syncd.views.render import SPACES, Frame, Frames, Renderer, quoted
 
 _FACTORS = (
     ("m", "0.001"), ("k", "1e3"), ("M", "1e6"), ("G", "1e9"), ("T", "1e12"), ("P", "1e15"), ("E", "1e18"),
     ("n", "1e-9"), ("u", "1e-6"),
 )  # fmt: skip
+_SPACE = "U&'" + "".join(f"\\{ord(space):04X}" for space in SPACES) + "'"
 _DECIMAL = "\n    ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
 
 
@@ -108,6 +109,9 @@ class PostgresqlRenderer(Renderer):
     def _json(self, path: Path, frames: Frames) -> str:
         return " -> ".join([self.base(path, frames), *map(_key, path.keys)])
 
+    def sort(self, path: Path, frames: Frames) -> str:
+        return f"jsonb_typeof({self._json(path, frames)})"
+
     def key(self, frame: Frame) -> str:
         return f"{frame.alias}.key" if frame.entries else f"({frame.alias}.ordinal - 1)"
 
@@ -163,10 +167,12 @@ class PostgresqlRenderer(Renderer):
                 return _selector(value)
             case "integer", [text]:
                 return f"({text})::bigint"
+            case "whole", [number]:
+                return f"CASE WHEN abs({number}) < 9e18 THEN trunc({number})::bigint END"
             case "trim", [text]:
-                return f"btrim({text}, E' \\t\\n\\r\\f\\x0b')"
+                return f"btrim({text}, {_SPACE})"
             case "line", [text]:
-                return f"regexp_replace({text}, '[\\f\\n\\r].*', '...')"
+                return f"replace(regexp_replace({text}, '[\\f\\n\\r].*', '...'), E'\\x1b', '^[')"
             case "find", [text, part]:
                 return f"strpos({text}, {part})"
             case "plain", [value]:

@@ -30,6 +30,12 @@ from syncd.views.expression import (
     Type,
 )
 
+SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""What Go's TrimSpace takes away (unicode.IsSpace)."""
+
 
 def quoted(text: str) -> str:
     """A string constant."""
@@ -119,6 +125,10 @@ class Renderer(ABC):
     def _call(self, call: Call, frames: Frames) -> str:
         if call.operation == "present" and isinstance(call.arguments[0], Path):
             return f"{self.render(replace(call.arguments[0], type=Type.JSON), frames)} IS NOT NULL"
+        if call.operation == "sort":
+            place = call.arguments[0]
+            assert isinstance(place, Path)
+            return self.sort(place, frames)
         arguments = [self.render(argument, frames) for argument in call.arguments]
         match call.operation:
             case "and" | "or" as word:
@@ -191,6 +201,10 @@ class Renderer(ABC):
     def path(self, path: Path, frames: Frames) -> str: ...
 
     @abstractmethod
+    def sort(self, path: Path, frames: Frames) -> str:
+        """What is there: string, number, boolean, object, array or null; NULL for nothing."""
+
+    @abstractmethod
     def key(self, frame: Frame) -> str: ...
 
     @abstractmethod
@@ -209,7 +223,7 @@ class Renderer(ABC):
 
     @abstractmethod
     def operation(self, name: str, arguments: list[str]) -> str:
-        """now, elapsed, cores, units, integer, trim, line, find, plain."""
+        """now, elapsed, cores, units, integer, whole, trim, line, find, plain."""
 
     @staticmethod
     def base(path: Path, frames: Frames) -> str:

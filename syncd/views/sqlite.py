@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 from syncd.views.expression import Listing, Over, Path, Type
-from syncd.views.render import Frame, Frames, Renderer, quoted
+from syncd.views.render import SPACES, Frame, Frames, Renderer, quoted
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SPACE = "char(32, 9, 10, 11, 12, 13)"
+_SPACE = f"char({', '.join(str(ord(space)) for space in SPACES)})"
 # Factors of a quantity's decimal suffixes, in thousandths: what is counted stays a whole number.
 _FACTORS = (
     ("n", "1e-6"), ("u", "1e-3"), ("m", "1.0"), ("k", "1e6"), ("M", "1e9"), ("G", "1e12"), ("T", "1e15"),
@@ -25,6 +25,9 @@ _KINDS = {
     Type.BOOLEAN: "('true', 'false')",
 }
 """What SQLite calls a JSON value of a type."""
+_SORTS = (
+    ("text", "string"), ("integer", "number"), ("real", "number"), ("true", "boolean"), ("false", "boolean"),
+)  # fmt: skip
 
 
 class SqliteRenderer(Renderer):
@@ -64,6 +67,14 @@ class SqliteRenderer(Renderer):
         if path.loose and path.type in _KINDS:
             return f"CASE WHEN {kind} IN {_KINDS[path.type]} THEN {base} END"
         return base
+
+    def sort(self, path: Path, frames: Frames) -> str:
+        if path.keys:
+            kind = f"json_type({self.base(path, frames)}, {_place(path)})"
+        else:
+            kind = f"{Renderer.base(path, frames).removesuffix('.value')}.type"
+        names = " ".join(f"WHEN {quoted(own)} THEN {quoted(name)}" for own, name in _SORTS)
+        return f"CASE {kind} {names} ELSE {kind} END"
 
     def key(self, frame: Frame) -> str:
         return f"{frame.alias}.key"
@@ -123,11 +134,14 @@ class SqliteRenderer(Renderer):
                 return _selector(value)
             case "integer", [text]:
                 return f"CAST({text} AS INTEGER)"
+            case "whole", [number]:
+                return f"CASE WHEN abs({number}) < 9e18 THEN CAST({number} AS INTEGER) END"
             case "trim", [text]:
                 return f"trim({text}, {_SPACE})"
             case "line", [text]:
                 broken = f"instr(replace(replace({text}, char(13), char(10)), char(12), char(10)), char(10))"
-                return f"CASE WHEN {broken} > 0 THEN substr({text}, 1, {broken} - 1) || '...' ELSE {text} END"
+                cut = f"CASE WHEN {broken} > 0 THEN substr({text}, 1, {broken} - 1) || '...' ELSE {text} END"
+                return f"replace({cut}, char(27), '^[')"
             case "find", [text, part]:
                 return f"instr({text}, {part})"
             case "plain", [value]:

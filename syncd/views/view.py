@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from syncd.core.relation import relation_name
 from syncd.views.duration import human
 from syncd.views.expression import (
+    Bound,
     Call,
     Expression,
     Field,
+    Let,
     Listing,
     Ref,
     Type,
@@ -111,7 +113,7 @@ class View:
             elif member.shown:
                 text = shown(Ref(member.name, member.type))
                 found.append(Cell(member.shown, coalesce(text, member.absent)))
-        return tuple(found)
+        return tuple(cell if cell.relative else replace(cell, value=_printed(cell.value)) for cell in found)
 
 
 def shown(value: Expression) -> Expression:
@@ -173,9 +175,11 @@ def named_default(column: str) -> Cell:
     return Cell("Name", concat(Ref("name"), mark))
 
 
-def first_line(value: Expression) -> Call:
-    """A text as kubectl prints it: up to the first break, and `...`; empty for NULL."""
-    return coalesce(call("line", Type.TEXT, value), "")
+def _printed(text: Expression) -> Let:
+    """A text as kubectl prints it (cli-runtime's tableprinter): up to the first break, and `...`, with what
+    would speak to a terminal escaped; empty for NULL.
+    """
+    return Let("text", text, coalesce(call("line", Type.TEXT, Bound("text")), ""))
 
 
 AGE = since("Age", Ref("created_at", Type.TIME))

@@ -40,7 +40,6 @@ from syncd.views.view import (
     Member,
     View,
     at,
-    first_line,
     json,
     number,
     quantity,
@@ -258,10 +257,8 @@ COMPONENT_STATUSES = View(
             "Healthy, Unhealthy or Unknown.",
             "Status",
         ),
-        text("message", _healthy("message"), "What it says."),
-        Cell("Message", first_line(Ref("message"))),
-        text("error", _healthy("error"), "What is wrong."),
-        Cell("Error", first_line(Ref("error"))),
+        text("message", _healthy("message"), "What it says.", "Message"),
+        text("error", _healthy("error"), "What is wrong.", "Error"),
     ),
     namespaced=False,
 )
@@ -272,6 +269,13 @@ _LAST_SEEN = coalesce(
     moment("series.lastObservedTime"), moment("lastTimestamp"), moment("deprecatedLastTimestamp"), _FIRST_SEEN
 )
 _COUNT = coalesce(integer("count"), integer("deprecatedCount"), 0)
+_OCCURRENCES = case(
+    (present(path("series")), coalesce(integer("series.count"), 0)), (equal(_COUNT, 0), 1), otherwise=_COUNT
+)
+# kubectl takes what a series says of itself, and nothing else where there is one.
+_LAST_SHOWN = case(
+    (present(path("series")), moment("series.lastObservedTime")), otherwise=Ref("last_observed_at", Type.TIME)
+)
 _COMPONENT = coalesce(
     nonempty(path("source.component")),
     nonempty(path("deprecatedSource.component")),
@@ -294,7 +298,7 @@ def _event_members() -> tuple[Member, ...]:
     named = nonempty(Ref("involved_name"))
     return (
         at("last_observed_at", _LAST_SEEN, "When it last happened."),
-        since("Last Seen", Ref("last_observed_at", Type.TIME)),
+        since("Last Seen", _LAST_SHOWN),
         text("type", "type", "Normal or Warning.", "Type"),
         text("reason", "reason", "Why, in a word.", "Reason"),
         text("involved_kind", _about("kind"), "Kind of what it is about."),
@@ -310,15 +314,10 @@ def _event_members() -> tuple[Member, ...]:
             concat(coalesce(Ref("source_component"), ""), coalesce(concat(", ", Ref("source_instance")), "")),
         ),
         text("message", coalesce(path("message"), path("note")), "What happened, for people."),
-        Cell("Message", first_line(call("trim", Type.TEXT, Ref("message")))),
+        Cell("Message", call("trim", Type.TEXT, Ref("message"))),
         at("first_observed_at", _FIRST_SEEN, "When it first happened."),
         since("First Seen", Ref("first_observed_at", Type.TIME)),
-        number(
-            "occurrences",
-            coalesce(integer("series.count"), case((equal(_COUNT, 0), 1), otherwise=_COUNT)),
-            "How often it happened.",
-            "Count",
-        ),
+        number("occurrences", _OCCURRENCES, "How often it happened.", "Count"),
         Cell("Name", Ref("name")),
         text("action_taken", "action", "What was being done."),
     )

@@ -78,7 +78,9 @@ def _newest(kind: str, field: str) -> Expression:
 
 
 _DISRUPTED = exists(_GROUP_CONDITIONS, equal(path("type"), "DisruptionTarget"))
-_SCHEDULED = _newest("PodGroupScheduled", "status")
+# Renamed in 1.37, as the reference to the workload was.
+_SCHEDULED = coalesce(_newest("PodGroupInitiallyScheduled", "status"), _newest("PodGroupScheduled", "status"))
+_WORKLOAD = "spec.workloadRef"
 _TEMPLATE = "spec.podGroupTemplateRef"
 POD_GROUPS = View(
     "podgroups",
@@ -94,7 +96,10 @@ POD_GROUPS = View(
         ),
         text(
             "workload",
-            case((present(path(_TEMPLATE)), coalesce(path(f"{_TEMPLATE}.workload.workloadName"), ""))),
+            case(
+                (present(path(_WORKLOAD)), coalesce(path(f"{_WORKLOAD}.workloadName"), "")),
+                (present(path(_TEMPLATE)), coalesce(path(f"{_TEMPLATE}.workload.workloadName"), "")),
+            ),
             "The workload that it is of.",
             "Workload",
             "<none>",

@@ -5,17 +5,23 @@ from __future__ import annotations
 from syncd.views.expression import (
     ITEM,
     Expression,
+    Key,
     Ref,
+    Type,
+    above,
     boolean,
+    both,
     case,
     coalesce,
     concat,
     count,
     either,
     equal,
+    exists,
     filled,
     items,
     join,
+    negation,
     path,
     present,
     true,
@@ -37,10 +43,12 @@ _MODES = (
 
 
 def _modes(place: str) -> Expression:
-    """Access modes by their short names, in kubectl's order."""
+    """Access modes by their short names, each once, in kubectl's order."""
     short = case(*((equal(ITEM, long), letters) for long, letters in _MODES))
     order = case(*((equal(ITEM, long), str(rank)) for rank, (long, _) in enumerate(_MODES)))
-    return join(items(place), short, order=order)
+    before = above(Key(Type.INTEGER, up=1), Key(Type.INTEGER))
+    told = exists(items(place, root=True), both(equal(ITEM, path("", up=1)), before))
+    return join(items(place), short, where=negation(told), order=order)
 
 
 PERSISTENT_VOLUMES = View(

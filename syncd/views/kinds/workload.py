@@ -36,7 +36,7 @@ def containers(place: str) -> tuple[Column, Column]:
     listed = items(f"{place}.spec.containers")
     return (
         text("containers", join(listed, path("name")), "Names of the containers.", "Containers"),
-        text("images", join(listed, path("image")), "Images of the containers.", "Images"),
+        text("images", join(listed, coalesce(path("image"), "")), "Images of the containers.", "Images"),
     )
 
 

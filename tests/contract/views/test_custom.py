@@ -43,6 +43,7 @@ DEFINITION: dict[str, Any] = {
                     {"name": "Load", "type": "number", "jsonPath": ".status.load"},
                     {"name": "CA", "type": "boolean", "jsonPath": ".spec.isCA"},
                     {"name": "Odd", "type": "string", "jsonPath": "..odd"},
+                    {"name": "Ends", "type": "date", "jsonPath": ".status.notAfter"},
                     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 ],
                 "schema": {
@@ -93,6 +94,10 @@ ODD: dict[str, Any] = {
     },
     "status": {"conditions": {"Ready": "True"}, "revision": 1.5, "load": "2", "notAfter": "soon"},
 }
+ODDER: dict[str, Any] = {
+    "spec": {"secretName": None, "dnsNames": ["<a>&b"]},
+    "status": {"revision": "2", "load": 10**16, "notAfter": ""},
+}
 WANTED: dict[str, Row] = {
     "full": {
         "ready": "True",
@@ -128,9 +133,11 @@ WANTED: dict[str, Row] = {
 }
 PRINTED = {
     "full": ["web-tls", "True", '["a.example.com","b.example.com"]', "2", "1.5", "false", ""],
-    "odd": ["two...", "", '{"a":"é","b":[1,null]}', "", "", "", ""],
+    "odd": ["two...", "", '{"a":"é","b":[1,null]}', "1", "", "", ""],
+    "odder": ["<no value>", "", '["\\u003ca\\u003e\\u0026b"]', "", "10000000000000000", "", ""],
     "bare": ["", "", "", "", "", "", ""],
 }
+ENDS = {"odd": "<invalid>", "odder": "<unknown>", "bare": ""}
 
 
 @asynccontextmanager
@@ -138,7 +145,7 @@ async def mirrored(place: Place) -> AsyncIterator[Mirror]:
     async with opened(place) as mirror:
         transform = Transform(CERTIFICATES)
         items = []
-        objects: dict[str, dict[str, Any]] = {"full": FULL, "odd": ODD, "bare": {}}
+        objects: dict[str, dict[str, Any]] = {"full": FULL, "odd": ODD, "odder": ODDER, "bare": {}}
         for number, (name, content) in enumerate(objects.items(), 1):
             metadata = {
                 "name": name,
@@ -172,6 +179,7 @@ async def test_columns_and_what_kubectl_prints(place: Place) -> None:
         headings = ["Secret", "Ready", "Names", "Revision", "Load", "CA", "Odd"]
         assert {key: [row[heading] for heading in headings] for key, row in printed.items()} == PRINTED
         assert all(row["Age"] and row["Namespace"] == "shop" for row in printed.values())
+        assert {key: printed[key]["Ends"] for key in ENDS} == ENDS
         said = "SELECT description FROM dictionary WHERE relation = 'certificates' AND column_name = 'odd'"
         assert "cannot be said in SQL" in rows(place, said)[0]["description"]
 
@@ -188,7 +196,7 @@ async def test_both_dialects_give_the_same_rows(sqlite_place: Place, postgres_pl
             ]
             for place in (sqlite_place, postgres_place)
         )
-    assert len(kept) == 3
+    assert len(kept) == 4
     assert kept == served
 
 
