@@ -1,8 +1,9 @@
 """Connections: the URL, the pools, what every new connection is told, and transactions.
 
 It knows no table. SQLite has one writing connection a process, whose transactions begin IMMEDIATE, and
-reading ones beside it; PostgreSQL has one pool. A pooled connection is not tried before use: after an
-error that ends one, the whole pool is thrown away, so that the next attempt connects anew.
+reading ones beside it; PostgreSQL has one pool, and sessions beside it for single statements. A pooled
+connection is not tried before use: after an error that ends one, all are thrown away, so that the next
+attempt connects anew.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
 from syncd.core.errors import ConfigError, SchemaMismatch, StoreError
 from syncd.store.errors import DRIVER_ERRORS, is_disconnect, unavailable
+from syncd.store.session import Sessions
 
 SQLITE_FLOOR = (3, 38, 0)  # ->> and RETURNING
 POSTGRESQL_FLOOR = 140000
@@ -47,6 +49,13 @@ _SQLITE_PRAGMAS = (
     "PRAGMA journal_size_limit = 67108864",
 )
 
+
+_POOL = {
+    "pool_size": POOL_SIZE,
+    "max_overflow": POOL_SIZE,
+    "pool_timeout": 30,
+    "pool_use_lifo": True,  # the server's caches are a session's own, and those of the last one are warm
+}
 
 Functions = Mapping[str, tuple[int, Callable[..., Any]]]
 """SQL functions of SQLite in Python, by name: how many arguments, and what is called."""
@@ -88,7 +97,9 @@ class Engine:
                 else _sqlite(self.url, ("PRAGMA query_only = ON",), None, writing=False)
             )
         else:
-            self._writer = self._reader = _postgresql(self.url, schema)
+            self._writer = self._reader = _postgresql(self.url, schema, **_POOL)
+            alone = _postgresql(self.url, schema, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+            self._sessions = Sessions(alone, POOL_SIZE)
 
     @property
     def path(self) -> Path | None:
@@ -113,7 +124,7 @@ class Engine:
 
     def dedicated(self) -> AsyncEngine:
         """PostgreSQL: an engine without a pool, for a session of one's own; the caller disposes of it."""
-        return _postgresql(self.url, self.schema, pooled=False)
+        return _postgresql(self.url, self.schema, poolclass=NullPool)
 
     @asynccontextmanager
     async def raw(self) -> AsyncIterator[Any]:
@@ -129,15 +140,13 @@ class Engine:
         Raises:
             StoreUnavailable: as `writing`.
         """
-        async with self._connected(self._writer, TRANSACTION_TIMEOUT) as connection:
-            raw: Any = (await connection.get_raw_connection()).driver_connection
-            try:
-                await raw.set_autocommit(True)
+        try:
+            async with asyncio.timeout(TRANSACTION_TIMEOUT), self._sessions.take() as raw:
                 yield raw
-                await raw.set_autocommit(False)
-            except BaseException:
-                await connection.invalidate()  # the pool's others are not in that mode
-                raise
+        except DRIVER_ERRORS as error:
+            if is_disconnect(error):
+                await self._forget(self._writer)
+            raise unavailable(error) from error
 
     @asynccontextmanager
     async def _transaction(
@@ -159,8 +168,14 @@ class Engine:
                 yield connection
         except DRIVER_ERRORS as error:
             if is_disconnect(error) and not self.in_memory:
-                await engine.dispose()
+                await self._forget(engine)
             raise unavailable(error) from error
+
+    async def _forget(self, engine: AsyncEngine) -> None:
+        """The connections that are not in use are no better than the one that failed."""
+        await engine.dispose()
+        if not self.is_sqlite:
+            await self._sessions.clear()
 
     async def check_floor(self) -> None:
         """What the statements need of the server.
@@ -195,9 +210,13 @@ class Engine:
         for engine in {self._writer, self._reader}:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GIVEN_BACK_WITHIN):
-                    while cast("AsyncAdaptedQueuePool", engine.pool).checkedout():  # noqa: ASYNC110
+                    while self._in_use(engine):  # noqa: ASYNC110
                         await asyncio.sleep(0.001)
-            await engine.dispose()
+            await self._forget(engine)
+
+    def _in_use(self, engine: AsyncEngine) -> int:
+        pooled = cast("AsyncAdaptedQueuePool", engine.pool).checkedout()
+        return pooled if self.is_sqlite else pooled + self._sessions.taken
 
 
 @asynccontextmanager
@@ -268,7 +287,7 @@ def _sqlite(url: URL, told: Sequence[str], functions: Functions | None, *, writi
     return engine
 
 
-def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
+def _postgresql(url: URL, schema: str, **options: Any) -> AsyncEngine:
     given = url.query.get("options") or os.environ.get("PGOPTIONS", "")
     settings = {
         "search_path": f'"{schema}"',
@@ -277,9 +296,9 @@ def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
         "idle_in_transaction_session_timeout": "30s",  # a stopped process must not hold its locks for ever
     }
     settings["jit"] = "off"  # it compiles for longer than any of these statements runs
-    options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())]).strip()
+    told = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())]).strip()
     arguments = {
-        "options": options,  # in the startup packet: no trip, and no rollback undoes it
+        "options": told,  # in the startup packet: no trip, and no rollback undoes it
         "connect_timeout": CONNECT_TIMEOUT,
         "application_name": url.query.get("application_name") or os.environ.get("PGAPPNAME", "syncd"),
         "keepalives_idle": 15,
@@ -288,13 +307,4 @@ def _postgresql(url: URL, schema: str, *, pooled: bool = True) -> AsyncEngine:
         "tcp_user_timeout": 30_000,
     }
     url = url.difference_update_query(["options"])
-    if not pooled:
-        return create_async_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
-    return create_async_engine(
-        url,
-        pool_size=POOL_SIZE,
-        max_overflow=POOL_SIZE,
-        pool_timeout=30,
-        connect_args=arguments,
-        hide_parameters=True,
-    )
+    return create_async_engine(url, connect_args=arguments, hide_parameters=True, **options)

@@ -1,12 +1,19 @@
-"""Connections come home before the pools go: none is left open behind a database that was closed."""
+"""Connections come home before the pools go: none is left open behind a database that was closed. And on
+PostgreSQL the sessions for single statements: which is given, and which is given again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
-from syncd.store.engine import Engine
+from syncd.core.errors import StoreUnavailable
+from syncd.store.engine import POOL_SIZE, Engine
 from tests.contract.mirror_case import Place
 
 
@@ -39,3 +46,98 @@ async def test_a_task_that_is_cancelled_twice_leaves_none(place: Place) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     await engine.close()
+
+
+@pytest.fixture
+async def engine(postgres_place: Place) -> AsyncIterator[Engine]:
+    engine = Engine(postgres_place.url, postgres_place.schema)
+    yield engine
+    await engine.close()
+
+
+async def session(raw: Any) -> int:
+    """Which of the server's processes it is."""
+    cursor = await raw.execute("SELECT pg_backend_pid()")
+    (found,) = await cursor.fetchone()
+    return int(found)
+
+
+@pytest.mark.postgres
+async def test_the_session_used_last_is_used_next(engine: Engine) -> None:
+    async with engine.autocommit() as first, engine.autocommit() as second:
+        pids = [await session(first), await session(second)]
+    # the inner one came back first
+    for _ in range(3):
+        async with engine.autocommit() as raw:
+            assert await session(raw) == pids[0]
+    assert pids[0] != pids[1]
+
+
+@pytest.mark.postgres
+async def test_there_are_so_many_sessions_and_no_more(engine: Engine) -> None:
+    async with AsyncExitStack() as stack:
+        found = {
+            await session(await stack.enter_async_context(engine.autocommit())) for _ in range(POOL_SIZE)
+        }
+        assert len(found) == POOL_SIZE
+        waiting = asyncio.create_task(engine.autocommit().__aenter__())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+@pytest.mark.postgres
+async def test_a_session_is_not_used_again_after_an_error(engine: Engine) -> None:
+    async with engine.autocommit() as raw:
+        before = await session(raw)
+    with pytest.raises(StoreUnavailable):
+        async with engine.autocommit() as raw:
+            await raw.execute("SELECT 1 / 0")
+    async with engine.autocommit() as raw:
+        assert await session(raw) != before
+
+
+@pytest.mark.postgres
+async def test_a_lost_session_makes_the_idle_ones_suspect(engine: Engine) -> None:
+    async with engine.autocommit() as first, engine.autocommit() as second:
+        pids = {await session(first), await session(second)}
+    async with engine.autocommit() as busy:
+        pids.add(await session(busy))
+        with pytest.raises(StoreUnavailable):
+            async with engine.autocommit() as raw:
+                await raw.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        assert await session(busy) in pids, "what is in use is left alone"
+    async with engine.autocommit() as first, engine.autocommit() as second:
+        assert not {await session(first), await session(second)} & pids
+
+
+@pytest.mark.postgres
+async def test_a_session_whose_user_is_cancelled_is_closed(engine: Engine) -> None:
+    holds = asyncio.Event()
+
+    async def hold() -> None:
+        async with engine.autocommit() as raw:
+            holds.set()
+            await asyncio.Event().wait()
+
+    for _ in range(5):
+        holds.clear()
+        task = asyncio.create_task(hold())
+        await holds.wait()
+        task.cancel()
+        await asyncio.sleep(0)  # it is closing its session now
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    async with engine.autocommit() as raw:
+        assert await session(raw)
+
+
+@pytest.mark.postgres
+async def test_closing_waits_for_a_session_in_use(engine: Engine) -> None:
+    async with engine.autocommit() as raw:
+        closing = asyncio.create_task(engine.close())
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        assert await session(raw)
+    await closing
