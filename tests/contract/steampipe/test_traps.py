@@ -260,6 +260,14 @@ def test_a_nodes_and_a_pods_resources_are_comparable(session: Session) -> None:
     assert requests == [web | {"cpu": 100, "memory": 2**26}, sidecar | {"cpu": 100}]
 
 
+def test_a_node_that_reports_nothing_yet_has_no_capacity(session: Session) -> None:
+    """A quantity that is not there is Go's zero of one, which prints as 0."""
+    node = "FROM kubernetes_node WHERE name = 'new-1'"
+    for what in ("capacity", "allocatable"):
+        query = f"SELECT {what}_cpu, {what}_memory, {what}_cpu_std, {what}_memory_std, {what} {node}"
+        assert rows(session, query) == [("0", "0", 0, 0, None)]
+
+
 def test_a_volumes_source_is_its_spec_without_the_rest(session: Session) -> None:
     assert value(
         session, "SELECT persistent_volume_source FROM kubernetes_persistent_volume WHERE uid = 'pv-1'"
