@@ -164,7 +164,8 @@ class Page:
 
 def parse_page(body: bytes, *, versioned: bool = True) -> Page:
     """The envelope of a complete list body, whatever the order of its keys: built-in lists put metadata
-    before the items, custom resources after them (list-watch.md §3).
+    before the items, custom resources after them (list-watch.md §3). Its kind says nothing: a definition's
+    `listKind` need not end in List. What makes it a list is that it has items, be they null.
 
     Args:
         versioned: refuse a list without a version. Some resources that cannot be watched (metrics,
@@ -178,8 +179,6 @@ def parse_page(body: bytes, *, versioned: bool = True) -> Page:
     except UNDECODABLE as error:
         raise ProtocolError(f"not a list ({len(body)} bytes): {error}") from error
     metadata = envelope.metadata
-    if not envelope.kind.endswith("List"):
-        raise ProtocolError(f"asked for a list, got a {envelope.kind!r}")
     if metadata.resourceVersion in ("", "0") and versioned:
         raise ProtocolError(f"a {envelope.kind} without a resourceVersion")
     return Page(

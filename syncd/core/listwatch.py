@@ -155,7 +155,7 @@ class ListWatch:
         return SnapshotPage(
             resource_version=version,
             range=KeyRange(state.last_key, upto),
-            items=items,
+            items=_distinct(items),
             first=state.resource_version is None,
             last=last,
             ordered=ordered,
@@ -334,6 +334,16 @@ class ListWatch:
         self.state = Watching(state.since, received=version, closed=version)
         self._highest = version
         return (Reached(version, bookmark=True),)
+
+
+def _distinct(items: tuple[Item | Head, ...]) -> tuple[Item | Head, ...]:
+    """One of each key, the newest: an aggregated API may list an object twice, and a row is written once."""
+    found: dict[str, Item | Head] = {}
+    for item in items:
+        known = found.get(item.key)
+        if known is None or compare_versions(item.resource_version, known.resource_version) != -1:
+            found[item.key] = item
+    return items if len(found) == len(items) else tuple(found.values())
 
 
 def _advance(last_key: str | None, items: tuple[Item | Head, ...]) -> tuple[str | None, bool]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from syncd.core.batching import Gathering
 from syncd.core.change import Batch, Marks
-from syncd.core.errors import ConnectionLost
+from syncd.core.errors import ConnectionLost, ProtocolError
 from syncd.core.listwatch import ListWatch, SnapshotPage
 from syncd.core.resource import State, Stream
 from syncd.sync.environment import Environment, Settings
@@ -149,10 +149,22 @@ class Feed:
             self.setbacks.clear()
         if ended.error is not None:
             raise ended.error
-        if not ended.events and ended.seconds < timing.short_watch:
+        if not ended.progressed and ended.seconds < timing.short_watch:
+            self._check_progress(ended)
             raise ConnectionLost("the watch ended at once", connected=True)
         self.setbacks.clear()
         self.probe_due = not (ended.on_time and ended.events)
+
+    def _check_progress(self, ended: Ended) -> None:
+        """A watch that brings one version's events and ends leaves that version open, and the next one begins
+        below it. Where that happens again and again nothing later ever comes: a snapshot gets on.
+
+        Raises:
+            ProtocolError: the watch brought something, and where it stands is not closed.
+        """
+        position = self.machine.position
+        if ended.events and self.machine.received != position:
+            raise ProtocolError(f"the watch ended at once, and did not get past {position}")
 
     def page_done(self, page: SnapshotPage) -> None:
         """One more page of a snapshot is written."""

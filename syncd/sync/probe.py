@@ -6,6 +6,8 @@ single object is asked first: the stream's newest row (mirror.md §7). It costs 
 
 from __future__ import annotations
 
+import re
+
 from syncd.core.change import RowVersion
 from syncd.core.document import Transform
 from syncd.core.errors import Expired, Invalid, NotAllowed, VersionTooLarge
@@ -16,6 +18,8 @@ from syncd.core.resource import Stream, compare_versions
 from syncd.sync.environment import Environment
 from syncd.sync.snapshot import RolledBack
 from syncd.sync.writer import Writer
+
+_SPECIAL = re.compile(r"[\\,=]")  # in the value of a field selector; names of roles may hold any of them
 
 
 async def probe(
@@ -90,5 +94,5 @@ def _found(page: Page, transform: Transform, row: RowVersion | None) -> tuple[st
 def _selector(row: RowVersion | None) -> str:
     if row is None:
         return ""
-    by_name = f"metadata.name={row.name}"
+    by_name = "metadata.name=" + _SPECIAL.sub(r"\\\g<0>", row.name)
     return f"{by_name},metadata.namespace={row.namespace}" if row.namespace else by_name

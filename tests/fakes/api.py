@@ -7,13 +7,14 @@ bytes, as the port asks, and cuts watches wherever a test wants. HTTP itself is 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from syncd.core.errors import ConnectionLost, Expired, NotFound, SyncdError, VersionTooLarge
+from syncd.core.errors import ConnectionLost, Expired, Invalid, NotFound, SyncdError, VersionTooLarge
 from syncd.core.ports import Discovery, ListRequest, WatchRequest
 from syncd.core.resource import Resource, Stream
 from tests.fakes.value import PODS, Json, bookmark, failed, line, page, pod
@@ -265,8 +266,15 @@ def _key(value: Json) -> str:
     return f"{value['metadata']['namespace']}/{value['metadata']['name']}"
 
 
+def _unescaped(text: str) -> str:
+    if not re.fullmatch(r"(?:[^\\=]|\\[\\,=])*", text):
+        raise Invalid(400, "BadRequest", "unable to parse the field selector")
+    return re.sub(r"\\([\\,=])", r"\1", text)
+
+
 def _matches(value: Json, stream: Stream, request: ListRequest) -> bool:
-    wanted = dict(part.split("=") for part in request.field_selector.split(",") if part)
+    parts = (part.split("=", 1) for part in re.split(r"(?<!\\),", request.field_selector) if part)
+    wanted = {path: _unescaped(text) for path, text in parts}
     metadata = value["metadata"]
     return stream.namespace in ("", metadata["namespace"]) and all(
         metadata[path.removeprefix("metadata.")] == text for path, text in wanted.items()

@@ -134,6 +134,12 @@ def test_null_items_are_none() -> None:
     assert (found.items, found.continue_token, found.remaining) == ([], None, None)
 
 
+def test_a_list_is_called_what_its_definition_says() -> None:
+    """A custom resource's `listKind` is any name but its kind."""
+    found = parse_page(page(50, [pod("a", 1)]).replace(b"PodList", b"PodCollection"))
+    assert (found.resource_version, len(found.items)) == ("50", 1)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -146,7 +152,7 @@ def test_null_items_are_none() -> None:
         b"null",
         b'{"kind":"PodList","items":[]}',
         b'{"kind":"PodList","metadata":{"resourceVersion":"1"}}',
-        b'{"kind":"Pod","metadata":{"resourceVersion":"1"},"items":[]}',
+        b'{"kind":"Pod","metadata":{"resourceVersion":"1"}}',
     ],
 )
 def test_nothing_is_concluded_from_what_is_not_a_whole_list(body: bytes) -> None:

@@ -247,6 +247,13 @@ def test_keys_out_of_order_are_told(names: list[str]) -> None:
     assert not only.ordered
 
 
+def test_of_an_object_that_is_listed_twice_the_newest_counts() -> None:
+    body = page(50, [pod("a", 3), pod("b", 4), pod("a", 9), pod("b", 2)])
+    (found,) = listed(ListWatch(Transform(PODS)), body)
+    assert [(item.name, item.resource_version) for item in found.items] == [("a", "9"), ("b", "4")]
+    assert not found.ordered
+
+
 def test_order_holds_across_pages() -> None:
     machine = ListWatch(Transform(PODS))
     _, second = listed(machine, page(5, [pod("m", 1)], "t"), page(5, [pod("a", 1)]))

@@ -98,6 +98,17 @@ async def test_keys_out_of_order_are_remembered_and_deletions_wait_for_the_end(b
     assert bench.look("SELECT unordered FROM syncd_streams") == [(1,)]
 
 
+async def test_an_object_that_is_listed_twice_is_one_row(bench: Bench) -> None:
+    bench.api.items = lambda listed: [*listed, *listed[:1]]
+    await filled(bench, 3)
+    bench.reflector.relist("asked", content=True)
+    await bench.until(lambda: relists(bench) == 3)
+    bench.api.put("new")
+    await bench.level()
+    assert bench.row().object_count == 4
+    assert (await bench.reconcile(deep=True)).drift == 0
+
+
 async def test_a_crash_between_pages_starts_over(bench: Bench) -> None:
     """8"""
     for number in range(6):
@@ -147,6 +158,21 @@ async def test_a_masked_rollback_is_seen_by_the_newest_row(bench: Bench) -> None
     await bench.restart()
     await bench.level()
     assert bench.row().epoch == 2
+
+
+@pytest.mark.parametrize("name", ["z,metadata.name=p000", "z=1", r"z\,y", r"z\\y"])
+async def test_a_name_that_a_selector_would_take_for_its_own_text(bench: Bench, name: str) -> None:
+    """Roles may bear such names. Unescaped, the question is refused or means another object, and that this
+    one is not there would be taken for a rollback.
+    """
+    await filled(bench, 3)
+    bench.api.put(name)
+    await bench.level()
+    await bench.reached()
+    reflector = await bench.restart()
+    await bench.watching(reflector)
+    assert bench.row().epoch == 1
+    assert [request.limit for request in bench.api.lists] == [1]
 
 
 async def test_a_rollback_seen_by_a_relist(bench: Bench) -> None:

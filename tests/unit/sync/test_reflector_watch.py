@@ -23,7 +23,7 @@ from syncd.core.resource import State, Stream
 from syncd.sync.feed import Feed
 from tests.fakes.api import FakeApi
 from tests.fakes.bench import Bench
-from tests.fakes.value import EVENTS, SECRETS, added, compact, failed, pod
+from tests.fakes.value import EVENTS, SECRETS, added, bookmark, compact, failed, line, pod
 
 
 async def test_a_bookmark_moves_the_checkpoint_and_no_row(bench: Bench) -> None:
@@ -167,6 +167,32 @@ async def test_a_watch_that_ends_at_once_backs_off(bench: Bench) -> None:
     await bench.until(lambda: len(bench.api.watches) == 7)
     waits = [delay for delay in bench.clock.slept if delay >= 0.8]
     assert waits == [1.6, 3.2, 6.4, 12.8, 25.6]
+
+
+async def test_a_watch_that_only_says_where_it_is_and_ends_backs_off(bench: Bench) -> None:
+    bench.api.put("a")
+    bench.api.watch_answers.extend([bookmark(bench.api.rv)] * 6)
+    await bench.live()
+    await bench.until(lambda: len(bench.api.watches) == 7)
+    waits = [delay for delay in bench.clock.slept if delay >= 0.8]
+    assert waits == [1.6, 3.2, 6.4, 12.8, 25.6]
+
+
+async def test_watches_that_never_get_past_their_first_event_are_helped_by_a_list(bench: Bench) -> None:
+    """One version's events do not close it, so that each watch would begin with the same again."""
+    await bench.live()
+    await bench.reached()
+    await bench.stop()
+    first = bench.api.put("a")
+    bench.api.put("b")
+    bench.api.delete("a")
+    bench.api.watch_answers.extend([line("ADDED", first)] * 50)
+    await bench.restart()
+    await bench.level()
+    await bench.until(lambda: not bench.api.watch_answers and bench.api.open)
+    await bench.level()
+    assert len([request for request in bench.api.lists if request.limit != 1]) == 1
+    assert max(bench.clock.slept) >= 25
 
 
 async def test_a_watch_that_ends_on_time_is_followed_at_once(bench: Bench) -> None:
