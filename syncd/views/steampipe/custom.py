@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -109,7 +109,7 @@ def custom_tables(
     for name, group in by_name.items():
         spec = group[0]["spec"]
         singular = spec["names"].get("singular") or spec["names"]["kind"].lower()
-        columns = (*FIXED, *_union(map(_columns, group)))
+        columns = (*FIXED, *_columns(group))
         for table_name in names.given(name, singular, spec["group"]):
             there = present.get(table_name)
             merged = columns if there is None else _kept(there, columns)
@@ -146,40 +146,38 @@ def _name(document: Mapping[str, Any]) -> str:
     return str(document["metadata"]["name"])
 
 
-def _columns(document: Mapping[str, Any]) -> list[Column]:
-    """Of the last version that is served: its spec's properties, then its status's; a name that is taken
-    gets `spec_` or `status_` before it.
+def _columns(documents: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    """The properties of all clusters' specs, then those of their statuses; a name that is taken gets `spec_`
+    or `status_`. One that has two types is text.
     """
-    served = [version for version in document["spec"].get("versions") or () if version.get("served")]
-    schema = _child(_child(served[-1], "schema"), "openAPIV3Schema") if served else {}
+    schemas = [_schema(document) for document in documents]
     taken = {column.name for column in FIXED}
-    found: list[Column] = []
     for part in ("spec", "status"):
-        properties = _child(_child(_child(schema, "properties"), part), "properties")
-        for key in sorted(properties):
+        types: dict[str, set[str]] = {}
+        for properties in (_child(_child(schema, part), "properties") for schema in schemas):
+            for key in properties:
+                type_ = _TYPES.get(str(_child(properties, key).get("type")), "jsonb")
+                types.setdefault(key, set()).add(type_)
+        for key in sorted(types):
             name = _fitting(snake(key))
             while name in taken:
                 name = _fitting(f"{part}_{name}")
             taken.add(name)
-            type_ = _TYPES.get(str(_child(properties, key).get("type")), "jsonb")
-            found.append(Column(name, type_, (part, key), "custom"))
-    return found
+            yield Column(name, "text" if len(types[key]) > 1 else types[key].pop(), (part, key), "custom")
+
+
+def _schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the last version that is served has in it."""
+    served = [version for version in document["spec"].get("versions") or () if version.get("served")]
+    if not served:
+        return {}
+    return _child(_child(_child(served[-1], "schema"), "openAPIV3Schema"), "properties")
 
 
 def _child(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A map in a map, {} where there is none."""
     found = parent.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _union(columns: Iterable[list[Column]]) -> list[Column]:
-    """Of several clusters' columns; one that has two types is text."""
-    found: dict[str, Column] = {}
-    for column in (each for cluster in columns for each in cluster):
-        known = found.setdefault(column.name, column)
-        if known.type != column.type:
-            found[column.name] = replace(known, type="text")
-    return list(found.values())
 
 
 def _kept(there: Present, columns: tuple[Column, ...]) -> tuple[Column, ...]:

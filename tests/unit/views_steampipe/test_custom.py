@@ -135,7 +135,17 @@ def test_several_clusters_have_one_table_and_two_types_are_text() -> None:
         definition(spec={"size": {"type": "integer"}, "old": {"type": "string"}}),
         definition(spec={"size": {"type": "string"}, "new": {"type": "boolean"}}),
     )
-    assert found["kubernetes_widget"] == [("old", "text"), ("size", "text"), ("new", "boolean")]
+    assert found["kubernetes_widget"] == [("new", "boolean"), ("old", "text"), ("size", "text")]
+
+
+def test_what_one_clusters_spec_has_is_not_lost_to_anothers_status() -> None:
+    text = {"type": "string"}
+    before = definition(status={"size": text})
+    after = definition(spec={"size": text}, status={"size": text})
+    for clusters in ((before, after), (after, before)):
+        table, _ = next(custom_tables(clusters, {}))
+        paths = {column.name: column.path for column in table.columns if column not in FIXED}
+        assert paths == {"size": ("spec", "size"), "status_size": ("status", "size")}
 
 
 def test_a_view_keeps_its_columns_in_order_and_type() -> None:
