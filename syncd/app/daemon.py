@@ -189,7 +189,7 @@ class Daemon:
         """Renews the lease, and with it what is known of every stream's lag."""
         while True:
             lags = {
-                reflector.row.stream_id: (reflector.lag(), None)
+                reflector.row.stream_id: reflector.lag()
                 for reflector in self.reflectors
                 if reflector.row is not None
             }

@@ -114,9 +114,8 @@ class Lease:
         self.offset = moment - self._clock()
         return token
 
-    async def heartbeat(self, lags: Mapping[int, tuple[float, datetime | None]] | None = None) -> None:
-        """Renews the lease and measures the clock's offset; writes each stream's lag in seconds and when
-        its last event came.
+    async def heartbeat(self, lags: Mapping[int, float] | None = None) -> None:
+        """Renews the lease and measures the clock's offset; writes each stream's lag, in seconds.
 
         Raises:
             FenceLost: another daemon has the lease: stop writing.
@@ -198,21 +197,26 @@ class Lease:
             # two that come at once: the table is tiny, and nobody else locks it
             await connection.execute(sa.text("LOCK TABLE syncd_leases IN SHARE ROW EXCLUSIVE MODE"))
 
-    async def _write_lags(self, lags: Mapping[int, tuple[float, datetime | None]]) -> None:
-        query = sa.select(streams.c.stream_id, streams.c.lag_seconds, streams.c.last_event_at).where(
-            streams.c.stream_id.in_(list(lags)), streams.c.holder == self.token
-        )
+    async def _write_lags(self, lags: Mapping[int, float]) -> None:
+        """To a tenth of a second: an event is always on its way, and a stream's row that is written here
+        is one that its commits meet.
+        """
+        rounded = {stream_id: round(lag, 1) for stream_id, lag in lags.items()}
+        query = sa.select(streams.c.stream_id, streams.c.lag_seconds).where(streams.c.holder == self.token)
+        async with self._engine.reading() as connection:
+            known = await connection.execute(query.where(streams.c.stream_id.in_(list(lags))))
+            changed = [stream_id for stream_id, lag in known if lag != rounded[stream_id]]
+        if not changed:
+            return
         async with self._engine.writing() as connection:
             # a commit in flight has its row locked and is not waited for: the next heartbeat will tell
-            known = (await connection.execute(query.with_for_update(skip_locked=True))).all()
-            for stream_id, lag, event in known:
-                new_lag, new_event = lags[stream_id][0], lags[stream_id][1] or event
-                if (new_lag, new_event) != (lag, event):
-                    await connection.execute(
-                        sa.update(streams)
-                        .where(streams.c.stream_id == stream_id)
-                        .values(lag_seconds=new_lag, last_event_at=new_event)
-                    )
+            free = query.where(streams.c.stream_id.in_(changed)).with_for_update(skip_locked=True)
+            for stream_id, _ in (await connection.execute(free)).all():
+                await connection.execute(
+                    sa.update(streams)
+                    .where(streams.c.stream_id == stream_id)
+                    .values(lag_seconds=rounded[stream_id])
+                )
 
 
 def _lock(engine: Engine) -> HolderLock:
