@@ -88,6 +88,8 @@ def inventory_queries(tables: dict[str, set[str]]) -> Iterator[str]:
     for table, columns in tables.items():
         yield f"select count(*) as value, '{table}' as label from {table}"
         yield f"select * from {table} order by {'name' if 'name' in columns else '1'} limit 100"
+        yield f"select count(each), count(each.*), jsonb_agg(each) from {table} as each"
+        yield f"select * from {table} union select distinct * from {table}"
         if "title" in columns and "uid" in columns:
             yield f"""
                 select title as label, uid as value, json_build_object('context_name', context_name,

@@ -54,6 +54,51 @@ def test_controls_find_what_is_wrong(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "argument", "found"),
+    [
+        ("SELECT name FROM kubernetes_pod WHERE uid = $1", "'pod-web'", {"web-5d8f-abcde"}),
+        ("SELECT name FROM kubernetes_node WHERE uid = any($1)", "'{node-1,node-2}'", {"worker-1", "new-1"}),
+        (
+            "SELECT s.name FROM kubernetes_service AS s JOIN unnest($1::text[]) AS picked "
+            "ON s.uid = split_part(picked, '/', 1) AND s.context_name = split_part(picked, '/', 2)",
+            "'{svc-web/prod,svc-web/bare}'",
+            {"web"},
+        ),
+        (
+            "SELECT p.name FROM kubernetes_pod AS p WHERE p.selector_search IN "
+            "(SELECT selector_query FROM kubernetes_service WHERE uid = $1)",
+            "'svc-web'",
+            {"web-5d8f-abcde"},
+        ),
+        (
+            "SELECT name FROM kubernetes_pod WHERE selector_search = $1 AND context_name = 'prod'",
+            "'app=agent'",
+            {"agent-x1"},
+        ),
+        (
+            "SELECT r.name FROM kubernetes_role AS r, jsonb_array_elements(rules) AS rule, "
+            "jsonb_array_elements_text(rule -> 'verbs') AS verb "
+            "WHERE verb IN (SELECT unnest(string_to_array($1, ',')::text[])) OR verb = '*'",
+            "'watch,delete'",
+            {"reader"},
+        ),
+        (
+            "SELECT $1 AS id FROM kubernetes_deployment WHERE uid = $1 UNION ALL "
+            "SELECT r.uid FROM kubernetes_replicaset AS r, jsonb_array_elements(r.owner_references) AS owner "
+            "WHERE owner ->> 'uid' = $1",
+            "'deploy-web'",
+            {"deploy-web", "rs-web"},
+        ),
+    ],
+)
+def test_a_parameter_needs_no_type(session: Session, query: str, argument: str, found: set[str]) -> None:
+    """Dashboards send what a person picked, and leave its type to the server."""
+    session.execute(f"PREPARE dashboard AS {query}".encode())
+    assert names(session, f"EXECUTE dashboard({argument})") == found
+    session.execute("DEALLOCATE dashboard")
+
+
+@pytest.mark.parametrize(
     ("query", "index", "condition"),
     [
         (
