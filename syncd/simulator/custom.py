@@ -78,7 +78,8 @@ class CustomResources:
             simulator.delete(*API_SERVICES, "", name)
         for name, kind in served.items():
             if name not in present:
-                service = definitions.api_service(kind.group, kind.version, simulator.timestamp)
+                now = simulator.timestamp
+                service = definitions.api_service(kind.group, kind.version, now, custom=kind.custom)
                 simulator.create(*API_SERVICES, service)
 
     def _reshape(self, storage: tuple[str, str]) -> None:

@@ -152,11 +152,12 @@ def completed(crd: Object) -> Object:
     return crd | {"spec": spec}
 
 
-def api_service(group: str, version: str, now: str) -> Object:
+def api_service(group: str, version: str, now: str, *, custom: bool) -> Object:
     """The APIService of a group version that the server serves itself."""
     name = f"{version}.{group}" if group else f"{version}."
+    managed = "true" if custom else "onstart"
     return {
-        "metadata": {"name": name, "labels": {"kube-aggregator.kubernetes.io/automanaged": "true"}},
+        "metadata": {"name": name, "labels": {"kube-aggregator.kubernetes.io/automanaged": managed}},
         "spec": {
             **({"group": group} if group else {}),
             "version": version,

@@ -86,7 +86,7 @@ class Simulator:
             metadata = {"name": name, "labels": {"kubernetes.io/metadata.name": name}}
             self.create("", "namespaces", {"metadata": metadata}, manager="kube-apiserver")
         for group, version in dict.fromkeys((kind.group, kind.version) for kind in self.kinds):
-            self.create(*API_SERVICES, definitions.api_service(group, version, self.timestamp))
+            self.create(*API_SERVICES, definitions.api_service(group, version, self.timestamp, custom=False))
 
     # --- reading ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from syncd.core.ports import ApiServer, Discovery
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+_MANAGED = "kube-aggregator.kubernetes.io/automanaged"  # "onstart" of what is built in
 
 
 class _ServiceSpec(msgspec.Struct):
@@ -18,8 +19,18 @@ class _ServiceSpec(msgspec.Struct):
     service: msgspec.Raw = msgspec.Raw()  # a union of Raw and None would take nothing but null
 
 
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
 class _Service(msgspec.Struct):
     spec: _ServiceSpec
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def of_definitions(self) -> bool:
+        """Whether it was made for custom types, and goes with the last of them."""
+        return (self.metadata.labels or {}).get(_MANAGED) == "true"
 
 
 async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discovery) -> bool:
@@ -28,7 +39,8 @@ async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discov
     answers for, and stays as long as the group has any type in that version.
 
     A server that has just started fills its discovery group by group, and calls what it has so far current:
-    a version that has an APIService and is not in there at all is still to come.
+    a version that has an APIService and is not in there at all is still to come. Of custom types the
+    definitions say it better.
 
     Args:
         type_: (group, plural), known to be absent from `discovery.resources`.
@@ -42,16 +54,17 @@ async def type_removed(api: ApiServer, type_: tuple[str, str], discovery: Discov
             await api.get(_DEFINITIONS, {"fieldSelector": f"metadata.name={name}", "limit": "1"})
         )
         services = parse_page(await api.get(_SERVICES))
-        served = (msgspec.json.decode(raw, type=_Service).spec for raw in services.items)
-        of_group = [spec for spec in served if spec.group == group]
+        served = (msgspec.json.decode(raw, type=_Service) for raw in services.items)
+        of_group = [service for service in served if service.spec.group == group]
     except (SyncdError, *UNDECODABLE):
         return False
-    discovered = {resource.version for resource in discovery.resources if resource.group == group}
+    known = {resource.version for resource in discovery.resources if resource.group == group}
     # A page without items that has a successor says nothing yet.
     return (
         not definitions.items
         and definitions.continue_token is None
-        and not any(_is_set(spec.service) or spec.version not in discovered for spec in of_group)
+        and not any(_is_set(service.spec.service) for service in of_group)
+        and all(service.of_definitions or service.spec.version in known for service in of_group)
     )
 
 

@@ -111,6 +111,7 @@ async def test_47_discovery_that_cannot_be_trusted(site: Site) -> None:
     parked at the most, others live on, and all recover.
     """
     site.workload.widgets(40)
+    site.workload.deployments(10)
     site.workload.configmaps(20)
     faults = site.simulator.faults
     timing = replace(site.timing, discovery=0.3, park_min=0.2, park_max=0.3)
@@ -118,27 +119,32 @@ async def test_47_discovery_that_cannot_be_trusted(site: Site) -> None:
     def widgets() -> int:
         return len(site.table.rows(*WIDGETS))
 
+    def deployments() -> int:
+        return len(site.table.rows("apps", "deployments"))
+
     for sick, well in (
         (faults.stale_group, faults.restore_group),
         (faults.missing_group, faults.restore_group),
     ):
-        async with site.mirror(WIDGET, "configmaps", timing=timing) as daemon:
+        async with site.mirror(WIDGET, "deployments", "configmaps", timing=timing) as daemon:
             count, [supervisor] = widgets(), daemon.supervisors
             sick("example.com")
+            sick("apps")
             faults.cut_watches("widgets")
             site.workload.configmaps(3)
             for _ in range(2):
                 supervisor.planned.clear()
                 await site.until(supervisor.planned.is_set, "it has asked discovery")
             await site.level(SIMULATED)
-            assert widgets() == count
-        async with site.mirror(WIDGET, "configmaps", timing=timing, live=False):
+            assert (widgets(), deployments()) == (count, 10)
+        async with site.mirror(WIDGET, "deployments", "configmaps", timing=timing, live=False):
             await site.until(lambda: site.table.states()[("widgets", "")] != "pending", "it has tried")
             await site.level(SIMULATED)
-            assert widgets() == count
+            assert (widgets(), deployments()) == (count, 10)
             well("example.com")
+            well("apps")
             site.workload.widgets(1)
-            await site.level(WIDGETS)
+            await site.level(WIDGETS, ("apps", "deployments"))
     faults.answer(503, path="/apis", times=None)
     async with site.mirror(WIDGET, "configmaps", timing=timing, live=False) as daemon:
         [supervisor] = daemon.supervisors

@@ -41,11 +41,15 @@ async def test_an_aggregated_api_of_its_group_is_there(service: object) -> None:
     assert not await type_removed(cluster, GONE, HERE)
 
 
-def local(group: str, *versions: str) -> FakeCluster:
+def local(group: str, *versions: str, managed: str = "onstart") -> FakeCluster:
     """A cluster whose own server answers for these versions of a group."""
     cluster = FakeCluster(PODS)
+    labels = {"kube-aggregator.kubernetes.io/automanaged": managed}
     services = [
-        {"metadata": {"name": f"{version}.{group}"}, "spec": {"group": group, "version": version}}
+        {
+            "metadata": {"name": f"{version}.{group}", "labels": labels},
+            "spec": {"group": group, "version": version},
+        }
         for version in versions
     ]
     cluster.gets[SERVICES_PATH] = deque([page(5, services)])
@@ -58,6 +62,11 @@ async def test_discovery_lacks_a_version_that_is_to_be_served(discovered: list[s
     cluster = local("apps", "v1", "v2")
     sets = [Resource("apps", version, "daemonsets", "DaemonSet", True) for version in discovered]
     assert not await type_removed(cluster, ("apps", "deployments"), Discovery((PODS, *sets)))
+
+
+async def test_a_custom_type_is_gone_with_its_definition() -> None:
+    """Another one of its group, whose names clash, is not served; its APIService is there all the same."""
+    assert await type_removed(local("example.com", "v1", managed="true"), GONE, HERE)
 
 
 async def test_its_group_goes_on_without_it() -> None:
