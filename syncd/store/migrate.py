@@ -21,7 +21,7 @@ from syncd.store.engine import Engine
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0004"
+HEAD = "0005"
 """The revision that this version of syncd needs; a test holds it to the migrations."""
 _LOCK = 0x73796E63  # "sync": one migration at a time in a database
 

@@ -109,6 +109,13 @@ def _object_columns(*extra: sa.Column[Any], key: tuple[str, ...] = _OBJECT_KEY) 
     return columns
 
 
+def _label_index(name: str, label: str) -> sa.Index:
+    """PostgreSQL: for `labels ->> 'label' = …`; the index on all of `labels` serves `@>` and `?` alone."""
+    value = f"labels ->> '{label}'"
+    index = sa.Index(name, sa.text(f"({value})"), postgresql_where=sa.text(f"{value} IS NOT NULL"))
+    return index.ddl_if(dialect="postgresql")
+
+
 GENERATED = ("pod_node", "pod_phase", "pod_status", "pod_restarts")
 """What PostgreSQL computes of a pod when it is written. Nobody writes these columns of syncd_objects, and
 migrations alone make them and their indexes.
@@ -123,6 +130,8 @@ objects = sa.Table(
     sa.Index("syncd_objects_uid", "uid"),
     sa.Index("syncd_objects_owner", "owner_uid"),
     sa.Index("syncd_objects_labels", "labels", postgresql_using="gin").ddl_if(dialect="postgresql"),
+    _label_index("syncd_objects_label_app", "app"),
+    _label_index("syncd_objects_label_name", "app.kubernetes.io/name"),
     # On PostgreSQL it would cost every update its HOT path, and a scan of one stream is quick enough there.
     sa.Index("syncd_objects_version", "stream_id", "resource_version_number").ddl_if(dialect="sqlite"),
 )
