@@ -117,7 +117,7 @@ async def test_a_session_whose_user_is_cancelled_is_closed(engine: Engine) -> No
     holds = asyncio.Event()
 
     async def hold() -> None:
-        async with engine.autocommit() as raw:
+        async with engine.autocommit():
             holds.set()
             await asyncio.Event().wait()
 
