@@ -16,6 +16,7 @@
     │   └── LoginFailed             nothing was asked: the command that logs us in gave no credential
     ├── Undelivered                 a webhook did not acknowledge an event
     ├── ProtocolError               bytes or an order of events that the contract does not allow
+    │   ├── Inconsistent            a page of another list than the first one
     │   └── NoInitialEvents         the server cannot begin a watch with the state
     └── StoreError
         ├── StoreUnavailable        away, read-only, full, busy: nothing is wrong with the rows; try again
@@ -123,6 +124,10 @@ class LoginFailed(ConnectionLost):
 
 class ProtocolError(SyncdError):
     """The other side broke the contract, or a report is illegal in the present state."""
+
+
+class Inconsistent(ProtocolError):
+    """A page of a list is of another version than the first one: together they are no state that was."""
 
 
 class NoInitialEvents(ProtocolError):

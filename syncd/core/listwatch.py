@@ -26,7 +26,7 @@ import msgspec
 
 from syncd.core.change import Change, Delete, KeyRange, Reached, Upsert
 from syncd.core.document import Head, Item, Transform
-from syncd.core.errors import NoInitialEvents, ProtocolError
+from syncd.core.errors import Inconsistent, NoInitialEvents, ProtocolError
 from syncd.core.frames import EventType, Frame, Page
 from syncd.core.ports import ListRequest
 from syncd.core.resource import compare_versions
@@ -133,14 +133,15 @@ class ListWatch:
             whole: open the objects wholly; heads are enough where most will equal their rows.
 
         Raises:
-            ProtocolError: no list is under way, or the page is of another version than page one.
+            Inconsistent: the page is of another version than page one.
+            ProtocolError: no list is under way.
         """
         state = self.state
         if not isinstance(state, Listing):
             raise ProtocolError(f"a page while {state}")
         version = state.resource_version or page.resource_version
         if page.resource_version != version:
-            raise ProtocolError(f"a page at {page.resource_version} in a list at {version}")
+            raise Inconsistent(f"a page at {page.resource_version} in a list at {version}")
         opened = self._transform if whole else self._transform.head
         items = tuple(opened(raw) for raw in page.items)
         last_key, ordered = _advance(state.last_key, items)

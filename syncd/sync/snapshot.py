@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
 from syncd.core.document import Head, Item
-from syncd.core.errors import ConnectionLost, Expired, Invalid, ServerError, TooManyRequests
+from syncd.core.errors import ConnectionLost, Expired, Inconsistent, Invalid, ServerError, TooManyRequests
 from syncd.core.frames import UNVERSIONED, parse_page
 from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
 from syncd.core.recovery import backoff
@@ -39,7 +39,7 @@ class Unconfirmed(Exception):
 
 
 class TokensExpired(Exception):
-    """The continue tokens of two lists in a row were refused: without pages, then."""
+    """The continue tokens of two lists in a row were refused, or led elsewhere: without pages, then."""
 
 
 class Unordered(Exception):
@@ -171,7 +171,7 @@ class Snapshot:
             machine = ListWatch(self._settings.transform, limit=limit)
             try:
                 return await self._list(machine)
-            except (Expired, Invalid) as error:
+            except (Expired, Invalid, Inconsistent) as error:
                 if not (isinstance(machine.state, Listing) and machine.state.continue_token is not None):
                     raise
                 expired += 1

@@ -130,3 +130,20 @@ async def test_a_token_that_expires_twice_leads_to_one_list_of_everything(bench:
     await bench.live(bench.settings(page_size=2))
     await bench.level()
     assert [request.limit for request in bench.api.lists] == [2, 2, 2, 2, None]
+
+
+async def test_pages_of_several_states_lead_to_one_list_of_everything(bench: Bench) -> None:
+    """An aggregated API may follow a token without keeping to its version."""
+    for number in range(6):
+        bench.api.put(f"p{number}")
+
+    def moved(truth: bytes) -> bytes:
+        before = bench.api.rv
+        bench.api.put("p5", changed=before)
+        return truth.replace(f'"resourceVersion":"{before}"'.encode(), b'"resourceVersion":"999"', 1)
+
+    bench.api.list_answers.extend([None, moved, None, moved])
+    bench.api.watch_answers.append(Invalid(422, "Invalid"))  # it knows no WatchList
+    await bench.live(bench.settings(page_size=2))
+    await bench.level()
+    assert [request.limit for request in bench.api.lists] == [2, 2, 2, 2, None]
