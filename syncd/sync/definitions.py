@@ -109,8 +109,10 @@ class Definitions:
                 self._ready.set()
                 await self._clock.sleep(recovery.parking(refused, random, self._timing))
                 refused += 1
-            except SyncdError as error:
-                self._log.debug("definitions interrupted", error=str(error))
+            except Exception as error:
+                known = isinstance(error, SyncdError)  # else a fault of our own
+                say = self._log.debug if known else self._log.error
+                say("definitions interrupted", error=str(error) if known else repr(error))
                 if self._initial is not None and isinstance(error, ServerError):
                     self._watchlist = False
                 if attempt >= PATIENCE and not self._ready.is_set():

@@ -69,8 +69,10 @@ class Descriptions:
                 await self._clock.sleep(recovery.parking(refused, random, self._timing))
                 refused += 1
                 continue
-            except SyncdError as error:
-                self._log.debug("definitions could not be read", error=str(error))
+            except Exception as error:
+                known = isinstance(error, SyncdError)  # else a fault of our own
+                say = self._log.debug if known else self._log.error
+                say("definitions could not be read", error=str(error) if known else repr(error))
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
                 continue

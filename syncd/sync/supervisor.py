@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import random
 
 from syncd.core import recovery
-from syncd.core.errors import ConfigError, FenceLost, StoreUnavailable, SyncdError
+from syncd.core.errors import ConfigError, FenceLost, ProtocolError, StoreUnavailable, SyncdError
 from syncd.core.ports import Clock, ClusterApi, ClusterSeen, Discovery, KnownStream, Mirror
 from syncd.core.recovery import Timing
 from syncd.core.resource import Cause, State, Stream
@@ -197,6 +197,10 @@ class Supervisor:
                 await shared.clock.sleep(recovery.backoff(0, shared.random, shared.timing))
             except SyncdError as error:
                 await self._failed(error, attempt)
+                attempt += 1
+            except Exception as error:  # a fault of our own: its streams would end with it, and nobody know
+                shared.log.error("supervision failed", cluster=self.settings.name, error=repr(error))
+                await self._failed(ProtocolError(repr(error)), attempt)
                 attempt += 1
 
     async def _wait(self) -> None:

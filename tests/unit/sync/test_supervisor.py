@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -179,6 +180,25 @@ async def test_definitions_that_may_not_be_seen_stop_nothing(site: Site) -> None
     site.cluster.definitions.forbidden = Forbidden(403)
     await site.live("pods", WIDGET_NAME)
     assert ("widgets", "a") in site.rows()
+
+
+async def test_a_fault_of_our_own_ends_nothing(site: Site) -> None:
+    """Whatever discovery or the watch of definitions came upon."""
+    await site.live("pods")
+    before = site.supervisor.reflectors
+    broken: Any = RuntimeError("the client was closed")
+    site.cluster.down = broken
+    site.cluster.definitions.forbidden = broken
+    site.cluster.definitions.cut()
+    await site.until(lambda: "RuntimeError" in site.supervisor.error)
+    await site.until(lambda: "definitions interrupted" in site.bench.log.events("error"))
+    site.cluster.parts["pods"].put("meanwhile")
+    await site.until(lambda: ("pods", "meanwhile") in site.rows())
+    site.cluster.down = site.cluster.definitions.forbidden = None
+    site.cluster.definitions.put("gizmos.example.com")
+    await site.until(lambda: "gizmos.example.com" in site.supervisor._definitions.known)
+    await site.until(lambda: not site.supervisor.error)
+    assert site.supervisor.reflectors == before
 
 
 async def test_definitions_that_may_be_seen_a_moment_later(site: Site) -> None:
