@@ -20,6 +20,7 @@ higher one or by a bookmark (mirror.md §3). Page versions are those of page one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -110,7 +111,7 @@ class ListWatch:
     def __init__(
         self, transform: Transform, *, resource_version: str | None = None, limit: int | None = 500
     ) -> None:
-        self._transform = transform
+        self.transform = transform
         self.limit = limit
         self.state: State = Listed(resource_version) if resource_version else Listing()
         self._highest = resource_version or ""
@@ -120,17 +121,25 @@ class ListWatch:
 
     # --- snapshot ---------------------------------------------------------------------------------
 
-    def next_page(self) -> ListRequest:
-        """The list request that the state asks for."""
-        if not isinstance(self.state, Listing):
-            raise ProtocolError(f"no page is due while {self.state}")
-        return ListRequest(limit=self.limit, continue_token=self.state.continue_token)
+    def next_page(self, after: Page | None = None) -> ListRequest:
+        """The list request that the state asks for, or that follows a page which is not received yet.
 
-    def page_received(self, page: Page, *, whole: bool = True) -> SnapshotPage:
+        Raises:
+            Inconsistent, ProtocolError: as `page_received`, of that page.
+        """
+        state = self.state
+        if not isinstance(state, Listing):
+            raise ProtocolError(f"no page is due while {state}")
+        if after is not None:
+            _version(state, after)
+        return ListRequest(limit=self.limit, continue_token=(after or state).continue_token)
+
+    def page_received(self, page: Page, opened: Sequence[Item | Head] | None = None) -> SnapshotPage:
         """A complete page of a 200 answer.
 
         Args:
-            whole: open the objects wholly; heads are enough where most will equal their rows.
+            opened: its objects, where they were opened already; heads are enough where most will equal
+                their rows.
 
         Raises:
             Inconsistent: the page is of another version than page one.
@@ -139,11 +148,8 @@ class ListWatch:
         state = self.state
         if not isinstance(state, Listing):
             raise ProtocolError(f"a page while {state}")
-        version = state.resource_version or page.resource_version
-        if page.resource_version != version:
-            raise Inconsistent(f"a page at {page.resource_version} in a list at {version}")
-        opened = self._transform if whole else self._transform.head
-        items = tuple(opened(raw) for raw in page.items)
+        version = _version(state, page)
+        items = tuple(opened if opened is not None else map(self.transform, page.items))
         last_key, ordered = _advance(state.last_key, items)
         last = page.continue_token is None
         # A page without items still has a range: the lower bound is carried, never reset. Before any
@@ -174,7 +180,7 @@ class ListWatch:
         """The server accepted a watch that begins with the state.
 
         Args:
-            whole: as in `page_received`.
+            whole: open the objects wholly; with False the pages hold heads.
         """
         if self.state != Listing():
             raise ProtocolError(f"a watch list opened while {self.state}")
@@ -206,7 +212,7 @@ class ListWatch:
             return None
         # An object of a frame is bytes of its own: as Raw it can be opened like one of a page.
         raw = msgspec.Raw(frame.raw)
-        item = self._transform(raw) if self._whole else self._transform.head(raw)
+        item = self.transform(raw) if self._whole else self.transform.head(raw)
         if frame.type is not EventType.ADDED or item.key in self._gathered:
             state = replace(state, ordered=False)
         self.state = state
@@ -302,7 +308,7 @@ class ListWatch:
             raise ProtocolError(f"an event {frame.type} while {state}")
         if frame.type is EventType.BOOKMARK:
             return self.bookmark_received(frame.bookmark()[0])
-        item = self._transform(frame.raw)
+        item = self.transform(frame.raw)
         change = Delete(item) if frame.type is EventType.DELETED else Upsert(item)
         version = item.resource_version
         if version in ("", "0"):
@@ -335,6 +341,14 @@ class ListWatch:
         self.state = Watching(state.since, received=version, closed=version)
         self._highest = version
         return (Reached(version, bookmark=True),)
+
+
+def _version(state: Listing, page: Page) -> str:
+    """Of the list that a page belongs to."""
+    version = state.resource_version or page.resource_version
+    if page.resource_version != version:
+        raise Inconsistent(f"a page at {page.resource_version} in a list at {version}")
+    return version
 
 
 def _distinct(items: tuple[Item | Head, ...]) -> tuple[Item | Head, ...]:

@@ -1,6 +1,7 @@
 """One snapshot: the pages of a list, each compared with the rows of its range and written where they differ.
 
-The next page is fetched while this one is written; memory is two pages, whatever the size of the cluster.
+While a page is written the next is opened and the one after fetched; memory is three pages, whatever the
+size of the cluster.
 The checkpoint moves with the last page alone. With the stream stopped the snapshot is the truth and
 overwrites; beside a watch from its own version it yields to what the watch brought (mirror.md §4, §5).
 """
@@ -15,7 +16,7 @@ from datetime import datetime, timedelta
 from syncd.core.change import Batch, Deletion, KeyRange, Marks, RowVersion
 from syncd.core.document import Head, Item
 from syncd.core.errors import ConnectionLost, Expired, Inconsistent, Invalid, ServerError, TooManyRequests
-from syncd.core.frames import UNVERSIONED, parse_page
+from syncd.core.frames import UNVERSIONED, Page, parse_page
 from syncd.core.listwatch import Listing, ListWatch, SnapshotPage
 from syncd.core.recovery import backoff
 from syncd.core.resource import Cause, State, Stream, compare_versions
@@ -26,6 +27,7 @@ from syncd.sync.writer import Writer
 PAGE_TRIES = 4
 EXPIRED_TOKENS = 2  # after these everything is asked for at once, which needs no token
 POLL_MARGIN = 2.0  # intervals that a polled stream may be without a snapshot before it counts as stale
+STEP = 50  # objects that are opened at a time: a millisecond
 PAGE_BYTES = 16 * 1024 * 1024  # a page larger than this halves the limit of the next
 MIN_LIMIT = 50
 
@@ -49,7 +51,8 @@ class Unordered(Exception):
 async def pages(
     environment: Environment, stream: Stream, machine: ListWatch, *, whole: bool, versioned: bool = True
 ) -> AsyncGenerator[SnapshotPage, None]:
-    """The pages of one consistent list, the next one fetched and opened ahead; the last has `last` set.
+    """The pages of one consistent list, the next one opened ahead, the one after fetched; the last has `last`
+    set.
 
     Args:
         whole: open the objects wholly; with False the pages hold heads.
@@ -60,36 +63,46 @@ async def pages(
         ProtocolError: the body is not a page of this list.
     """
 
+    def fetched(after: Page | None = None) -> asyncio.Task[bytes]:
+        return asyncio.ensure_future(_fetch(environment, stream, machine, after))
+
+    opened = machine.transform if whole else machine.transform.head
+    body = fetched()
+
     async def following() -> SnapshotPage:
-        body = await _fetch(environment, stream, machine)
-        parsed = parse_page(body, versioned=versioned)
-        await asyncio.sleep(0)  # each step holds up every watch of the process
-        page = machine.page_received(parsed, whole=whole)
-        await asyncio.sleep(0)
+        nonlocal body
+        page = parse_page(await body, versioned=versioned)
         if page.size > PAGE_BYTES and machine.limit is not None:
             machine.limit = max(MIN_LIMIT, machine.limit // 2)
-        return page
+        if page.continue_token is not None:  # asked for first: the server works while this one is opened
+            body = fetched(page)
+        items: list[Item | Head] = []
+        for start in range(0, len(page.items), STEP):
+            await asyncio.sleep(0)  # each step holds up every watch of the process
+            items += map(opened, page.items[start : start + STEP])
+        return machine.page_received(page, items)
 
-    fetch = asyncio.ensure_future(following())
+    coming = asyncio.ensure_future(following())
     try:
         while True:
-            page = await fetch
+            page = await coming
             if not page.last:
-                fetch = asyncio.ensure_future(following())
+                coming = asyncio.ensure_future(following())
             yield page
             if page.last:
                 return
     finally:
-        fetch.cancel()
-        await asyncio.gather(fetch, return_exceptions=True)
+        for task in (coming, body):
+            task.cancel()
+        await asyncio.gather(coming, body, return_exceptions=True)
 
 
-async def _fetch(environment: Environment, stream: Stream, machine: ListWatch) -> bytes:
+async def _fetch(environment: Environment, stream: Stream, machine: ListWatch, after: Page | None) -> bytes:
     attempt = 0
     while True:
         began = environment.clock.monotonic()
         try:
-            body = await environment.api.list(stream, machine.next_page())
+            body = await environment.api.list(stream, machine.next_page(after))
         except (ConnectionLost, ServerError, TooManyRequests) as error:
             attempt += 1
             if attempt == PAGE_TRIES:
