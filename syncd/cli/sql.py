@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -95,10 +94,6 @@ async def _ask(config: Config, text: str, seconds: float, form: Form) -> int:
     database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
     try:
         async with database.asking(text, seconds) as found:
-            try:
-                return await answer.write(found, form)
-            except BrokenPipeError:  # whoever reads has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                return 0
+            return await answer.write(found, form)
     finally:
         await database.close()

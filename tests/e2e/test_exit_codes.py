@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import DatabasePlace
@@ -67,3 +71,61 @@ async def test_findings_are_3_and_what_cannot_be_done_is_1(world: World) -> None
     code, output = await world.syncd("sync")
     assert code == 3, output
     assert "parked" in output
+
+
+FULL = Path("/dev/full")  # Linux: a disk without room
+INTERRUPTED = """
+import sys
+from syncd.__main__ import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def ended(*command: str, out: Path) -> tuple[int, str]:
+    """How a process ends whose stdout is this file: (exit code, stderr)."""
+    with out.open("w") as file:
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, *command], stdout=file, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [("status",), ("sql", "-o", "csv", "SELECT 1"), ("--version",)])
+async def test_a_result_that_cannot_be_written_is_1(world: World, arguments: tuple[str, ...]) -> None:
+    config = world.write_config("configmaps")
+    code, output = await world.syncd("migrate")
+    assert code == 0, output
+    named = () if arguments == ("--version",) else ("-c", str(config))
+    found = ended("-m", "syncd", *arguments, *named, out=FULL)
+    assert found == (1, "syncd: cannot write the result: No space left on device\n")
+
+
+async def test_a_reader_who_has_seen_enough_is_told_nothing(world: World) -> None:
+    world.workload.configmaps(1)
+    config = world.write_config("configmaps")
+    code, output = await world.syncd("sync")
+    assert code == 0, output
+    for form in ("table", "json", "csv"):
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "syncd", "sql", "SELECT 1", "-o", form, "-c", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait(60) == 1
+
+
+def test_an_interrupt_while_it_starts_is_130(tmp_path: Path) -> None:
+    assert ended("-c", INTERRUPTED, out=tmp_path / "out") == (130, "")
