@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from syncd.core.errors import UNDECODABLE, ProtocolError
+from syncd.core.nesting import DEEPEST, shallow, too_deep
 from syncd.core.resource import Resource
 
 TRANSFORM_VERSION = 1
@@ -61,7 +62,7 @@ class Item(msgspec.Struct, frozen=True):
         owner_uid: the controller's uid, else the first owner's, else None; None too where it cannot be one.
         labels, annotations: JSON text of a map, None where the API has none.
         document: JSON text of the whole object as it is stored.
-        altered: what had to be changed to store it ("NUL"), '' when nothing.
+        altered: what had to be changed to store it ("NUL", "DEPTH" or both), '' when nothing.
     """
 
     key: str
@@ -139,7 +140,10 @@ class Transform:
             ProtocolError: the bytes are not a Kubernetes object.
         """
         try:
-            metadata = _HEAD.decode(raw).metadata
+            try:
+                metadata = _HEAD.decode(raw).metadata
+            except RecursionError:
+                metadata = _HEAD.decode(shallow(bytes(raw))).metadata
         except UNDECODABLE as error:
             raise ProtocolError(f"not an object of {self.resource.qualified}: {error}") from error
         if not metadata.name:
@@ -164,7 +168,7 @@ class Transform:
             data, count = _NUL.subn(rb"\1\\ufffd", data)
             altered = "NUL" if count else ""
         try:
-            fields = _RAW_MAP.decode(data)
+            fields = _fields(data)
             raw_metadata = fields["metadata"]
             metadata = _METADATA.decode(raw_metadata)
             if self.redacts:
@@ -177,7 +181,10 @@ class Transform:
                 fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
             if "kind" not in fields or "apiVersion" not in fields:
                 fields = {"kind": self._kind, "apiVersion": self._api_version, **fields}
-            document = _text(_ENCODER.encode(fields))
+            encoded = _ENCODER.encode(fields)
+            if too_deep(encoded):
+                encoded, altered = shallow(encoded), f"{altered} DEPTH".strip()
+            document = _text(encoded)
         except (*UNDECODABLE, KeyError) as error:
             # None of its bytes: they may be a Secret's, and errors are logged and stored.
             raise ProtocolError(f"not an object of {self.resource.qualified}: {error}") from error
@@ -201,6 +208,13 @@ class Transform:
             document=document,
             altered=altered,
         )
+
+
+def _fields(data: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return _RAW_MAP.decode(data)
+    except RecursionError:  # an envelope may have been read with more of the stack to spare
+        return _RAW_MAP.decode(shallow(data, DEEPEST + 1))
 
 
 class _Definition(msgspec.Struct):

@@ -19,6 +19,7 @@ import httpx
 import msgspec
 
 from syncd.core.errors import ApiError, ConnectionLost, ProtocolError, Unauthorized
+from syncd.core.nesting import shallow
 from syncd.core.ports import ListRequest, WatchRequest
 from syncd.core.resource import Stream
 from syncd.core.status import api_error
@@ -218,13 +219,14 @@ class KubeClient:
         (0.3 ms a megabyte: the values are skipped over, not built.)
         """
         try:
-            msgspec.json.decode(body, type=msgspec.Raw)
+            try:
+                msgspec.json.decode(body, type=msgspec.Raw)
+            except RecursionError:
+                msgspec.json.decode(shallow(body), type=msgspec.Raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise ConnectionLost(
                 f"{self._what(ask)}: the body is not a complete JSON document: {exc}", connected=True
             ) from exc
-        except RecursionError:
-            raise ProtocolError(f"{self._what(ask)}: the body is nested too deeply") from None
 
     @contextlib.asynccontextmanager
     async def _opened(self, ask: _Ask) -> AsyncGenerator[httpx.Response, None]:

@@ -308,8 +308,14 @@ async def test_a_body_nested_beyond_reason_is_an_error_of_ours(code: str) -> Non
         serving(answering(whole(b'{"x":' + b"[" * 50_000, status=code))) as server,
         client(server) as kube,
     ):
-        with pytest.raises(ProtocolError if code == "200 OK" else ServerError):
+        with pytest.raises(ConnectionLost if code == "200 OK" else ServerError):
             await kube.list(STREAM, ListRequest())
+
+
+async def test_a_body_is_whole_however_deep_it_is() -> None:
+    body = b'{"x":' + b"[" * 9_000 + b"]" * 9_000 + b"}"
+    async with serving(answering(whole(body))) as server, client(server) as kube:
+        assert await kube.list(STREAM, ListRequest()) == body
 
 
 # --- leaving ----------------------------------------------------------------------------------------
