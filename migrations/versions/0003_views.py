@@ -179,7 +179,7 @@ def downgrade() -> None:
         for name, _, _ in POD_COLUMNS:
             op.drop_column("syncd_objects", name)
         op.execute("DROP FUNCTION syncd_pod(jsonb, text)")
-        for function in ("syncd_cores(text)", "syncd_units(text)", "syncd_time(text)", "syncd_json(jsonb)"):
-            op.execute(f"DROP FUNCTION IF EXISTS {function}")
+        for function in ("cores(text)", "units(text)", "time(text)", "time(jsonb)", "json(jsonb)"):
+            op.execute(f"DROP FUNCTION IF EXISTS syncd_{function}")
     op.drop_table("syncd_view_columns")
     op.drop_table("syncd_views")

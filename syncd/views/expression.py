@@ -33,7 +33,8 @@ class Path:
     Attributes:
         up: how many lists further out the path begins; 0 is the innermost item.
         root: begin at the whole object, however many lists are around.
-        loose: the document may hold another type there (no schema vouches for it): such a value is NULL.
+        loose: a text may be a number or true or false there, as text. Other types are NULL where the document
+            has something else: nothing is sure of what somebody stored.
     """
 
     keys: tuple[str | int, ...]

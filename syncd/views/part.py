@@ -114,7 +114,7 @@ def _select(part: Part, rows: Rows, renderer: Renderer) -> tuple[dict[str, str],
         table, condition, _ = renderer.listing(listing, alias, frames)
         source.append(f"CROSS JOIN {table}")
         conditions += [condition] if condition else []
-        frames = (*frames, Frame(alias, listing.entries, listing.path.loose))
+        frames = (*frames, Frame(alias, listing.entries))
     if rows.beside is not None:
         alias = f"e{len(frames) + 1}"
         table, condition, _ = renderer.listing(rows.beside.listing, alias, frames)

@@ -16,7 +16,17 @@ _FACTORS = (
     ("n", "1e-9"), ("u", "1e-6"),
 )  # fmt: skip
 _SPACE = "U&'" + "".join(f"\\{ord(space):04X}" for space in SPACES) + "'"
+_SECONDS = 'strict $.datetime("YYYY-MM-DD\\"T\\"HH24:MI:SS\\"Z\\"")'
+_FRACTIONS = 'strict $.datetime("YYYY-MM-DD\\"T\\"HH24:MI:SS.US\\"Z\\"")'
+# Conditions of jsonpath, which are false of another type: a cast never meets what it cannot take.
+_FITTING = {
+    Type.INTEGER: "@.floor() == @ && @.abs() < 9223372036854775808",
+    Type.NUMBER: "@.abs() < 1e308 && (@.abs() > 1e-300 || @ == 0)",
+}
 _DECIMAL = "\n    ".join(f"WHEN {quoted(suffix)} THEN {factor}" for suffix, factor in _FACTORS)
+_MOST = 2**63 - 1
+_QUANTITY = "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9][0-9]?)?([numkMGTPE]|[KMGTPE]i)?$"
+_MOMENT = "^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}([.][0-9]+)?(Z|[-+](0[0-9]|1[0-4]):[0-5][0-9])$"
 
 
 def _quantity(name: str, kind: str, result: str) -> str:
@@ -27,8 +37,8 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT AS $$
 DECLARE
   exact numeric;
 BEGIN
-  IF quantity !~ '^[-+]?[0-9.]+([eE][-+]?[0-9]+)?([numkMGTPE]|[KMGTPE]i)?$' THEN
-    RETURN NULL;
+  IF quantity !~ '{_QUANTITY}' OR length(quantity) > 60 THEN
+    RETURN NULL;  -- not even what arithmetic or a cast could not take
   END IF;
   exact := rtrim(quantity, 'numkKMGTPEi')::numeric * CASE right(quantity, 1)
     WHEN 'i' THEN 1::bigint << 10 * strpos('KMGTPE', left(right(quantity, 2), 1))
@@ -40,14 +50,19 @@ END $$"""
 
 FUNCTIONS = {
     "syncd_cores": _quantity("syncd_cores", "double precision", "ceil(exact * 1000) / 1000"),
-    "syncd_units": _quantity("syncd_units", "bigint", "least(ceil(exact), 9223372036854775807)"),
-    "syncd_time": """
-CREATE OR REPLACE FUNCTION syncd_time(value text) RETURNS timestamptz
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT
-AS $$ BEGIN
-  IF value !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]' THEN RETURN NULL; END IF;
-  RETURN value::timestamptz;
-EXCEPTION WHEN data_exception THEN RETURN NULL;
+    "syncd_units": _quantity("syncd_units", "bigint", f"greatest(least(ceil(exact), {_MOST}), -{_MOST})"),
+    # First as the API writes a time. What jsonpath reads can be cast. No EXCEPTION: before PostgreSQL 17 a
+    # parallel query that meets a block with one fails.
+    "syncd_time": f"""
+CREATE OR REPLACE FUNCTION syncd_time(value jsonb) RETURNS timestamptz
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT AS $$
+BEGIN
+  RETURN coalesce(
+    (coalesce(jsonb_path_query_first(value, '{_SECONDS}', '{{}}', true),
+      jsonb_path_query_first(value, '{_FRACTIONS}', '{{}}', true)) #>> '{{}}')::timestamp AT TIME ZONE 'UTC',
+    CASE WHEN value #>> '{{}}' ~ '{_MOMENT}' AND value #>> '{{}}' !~ '^0000' AND
+      jsonb_path_exists(to_jsonb(left(value #>> '{{}}', 19) || 'Z'), '{_SECONDS}', '{{}}', true)
+      THEN regexp_replace(value #>> '{{}}', '([.][0-9]{{6}})[0-9]+', '\\1')::timestamptz END);
 END $$""",
     # Keys in the order of their bytes, as Kubernetes writes a map. It calls itself, wherever the caller is.
     "syncd_json": """
@@ -74,7 +89,7 @@ class PostgresqlRenderer(Renderer):
         "pod_phase": "o.pod_phase",
         "pod_status": "o.pod_status",
         "pod_restarts": "o.pod_restarts",
-        "pod_last_restart": "syncd_pod(o.object, 'restarted')::timestamptz",
+        "pod_last_restart": "syncd_time(to_jsonb(syncd_pod(o.object, 'restarted')))",
         "pod_ready": "syncd_pod(o.object, 'ready')::bigint",
     }
 
@@ -84,21 +99,20 @@ class PostgresqlRenderer(Renderer):
     def path(self, path: Path, frames: Frames) -> str:
         if path.type is Type.JSON:
             return f"nullif({self._json(path, frames)}, 'null')"
-        text = self._text(path, frames)
-        if path.type is Type.TEXT:
-            return text
-        if path.loose:
-            return self._loose(path, frames, text)
-        return f"({text})::{path.type.value}"
+        match path.type:
+            case Type.TEXT:
+                return self._text(path, frames)
+            case Type.BOOLEAN:
+                return f"CASE {self._json(path, frames)} WHEN 'true' THEN true WHEN 'false' THEN false END"
+            case Type.TIME:
+                return f"syncd_time({self._json(path, frames)})"
+            case kind:
+                return f"{self._found(path, frames, f' ? ({_FITTING[kind]})')}::{kind.value}"
 
-    def _loose(self, path: Path, frames: Frames, text: str) -> str:
-        if path.type is Type.TIME:
-            return f"syncd_time({text})"
-        word = "boolean" if path.type is Type.BOOLEAN else "number"
-        guard = f"jsonb_typeof({self._json(path, frames)}) = '{word}'"
-        if path.type is Type.INTEGER:
-            guard += f" AND {text} ~ '^-?[0-9]{{1,18}}$'"
-        return f"CASE WHEN {guard} THEN ({text})::{path.type.value} END"
+    def _found(self, path: Path, frames: Frames, more: str) -> str:
+        """What a jsonpath finds, NULL instead of errors. The document is unpacked once."""
+        place = quoted("strict $" + "".join(map(_step, path.keys)) + more)
+        return f"jsonb_path_query_first({self.base(path, frames)}, {place}, '{{}}', true)"
 
     def _text(self, path: Path, frames: Frames) -> str:
         if not path.keys:
@@ -125,9 +139,8 @@ class PostgresqlRenderer(Renderer):
             found = f"jsonb_array_elements(coalesce({guarded}, '[null]'))"
         else:
             # Strict and silent: anything but an array has no items. The document is unpacked once.
-            place = "".join(map(_step, listing.path.keys))
-            root = self.base(listing.path, frames)
-            found = f"jsonb_path_query({root}, {quoted(f'strict ${place}[*]')}, '{{}}', true)"
+            place = quoted("strict $" + "".join(map(_step, listing.path.keys)) + "[*]")
+            found = f"jsonb_path_query({self.base(listing.path, frames)}, {place}, '{{}}', true)"
         source = f"{found} WITH ORDINALITY AS {alias}(value, ordinal)"
         return source, "", f"{alias}.ordinal"
 
@@ -135,7 +148,8 @@ class PostgresqlRenderer(Renderer):
         return f'{text} COLLATE "C"'
 
     def sum(self, value: str, kind: Type) -> str:
-        return f"sum({value})::{kind.value}"
+        found = f"sum({value})"
+        return f"{_bounded(found) if kind is Type.INTEGER else found}::{kind.value}"
 
     def join(self, over: Over, value: str, rest: str, order: str) -> str:
         separator = quoted(over.separator)
@@ -169,6 +183,8 @@ class PostgresqlRenderer(Renderer):
                 return f"({text})::bigint"
             case "whole", [number]:
                 return f"CASE WHEN abs({number}) < 9e18 THEN trunc({number})::bigint END"
+            case "together", [left, right]:
+                return f"{_bounded(f'{left}::numeric + {right}')}::bigint"
             case "trim", [text]:
                 return f"btrim({text}, {_SPACE})"
             case "line", [text]:
@@ -181,12 +197,18 @@ class PostgresqlRenderer(Renderer):
         raise AssertionError(name)
 
 
+def _bounded(number: str) -> str:
+    """Not more than a bigint holds; NULL for NULL, which `least` does not give."""
+    return f"(CASE WHEN {number} > {_MOST} THEN {_MOST} ELSE {number} END)"
+
+
 def _selector(value: str) -> str:
     labels = f"{value} -> 'matchLabels'"
     expressions = f"{value} -> 'matchExpressions'"
     values = (
         "(SELECT string_agg(v.value, ',' ORDER BY v.value COLLATE \"C\")"
-        " FROM jsonb_array_elements_text(x.value -> 'values') AS v(value))"
+        " FROM jsonb_array_elements_text(CASE jsonb_typeof(x.value -> 'values') WHEN 'array'"
+        " THEN x.value -> 'values' END) AS v(value))"
     )
     return (
         "(SELECT string_agg(r.text, ',' ORDER BY r.key COLLATE \"C\", r.place) FROM ("

@@ -15,7 +15,7 @@ from syncd.views.owners import api_group
 from syncd.views.part import STREAM
 from syncd.views.relationship import REFERENCES, SELECTIONS, Place, Reference, Selection
 from syncd.views.render import Frame, Frames, Renderer, quoted
-from syncd.views.sqlite import SqliteRenderer
+from syncd.views.sqlite import SqliteRenderer, content
 
 _SIDE = (
     ("api_group", "API group"),
@@ -215,14 +215,15 @@ def _matching_sqlite(one: Selection, renderer: Renderer) -> str:
     if one.plain:
         some = f"EXISTS (SELECT 1 FROM json_each(o.object, {quoted(place)}) AS l WHERE l.key IS NOT NULL)"
         return f"{some} AND NOT {lacking(place)}"
-    key = f"json_extract({labels}, '$.\"' || (x.value ->> '$.key') || '\"')"
+    item = content("x")
+    key = f"json_extract({labels}, '$.\"' || ({item} ->> '$.key') || '\"')"
     has = f"{key} IS NOT NULL"
-    within = f"{key} IN (SELECT v.value FROM json_each(x.value, '$.values') AS v)"
+    within = f"{key} IN (SELECT v.value FROM json_each({item}, '$.values') AS v)"
     return (
         f"json_type(o.object, {quoted(place)}) = 'object' AND NOT {lacking(place + '.matchLabels')}"
         f" AND NOT EXISTS (SELECT 1 FROM json_each(o.object, {quoted(place + '.matchExpressions')}) AS x"
         f" WHERE x.key IS NOT NULL"
-        f" AND NOT coalesce({_operator('x.value ->> {}', has, f'coalesce({within}, 0)', '$.')}, 0))"
+        f" AND NOT coalesce({_operator(f'{item} ->> {{}}', has, f'coalesce({within}, 0)', '$.')}, 0))"
     )
 
 

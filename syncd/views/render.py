@@ -49,15 +49,10 @@ def identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One list around an expression: the alias of its items.
-
-    Attributes:
-        loose: no schema vouches that the items are objects.
-    """
+    """One list around an expression: the alias of its items."""
 
     alias: str
     entries: bool
-    loose: bool = False
 
 
 Frames = tuple[Frame, ...]
@@ -168,7 +163,7 @@ class Renderer(ABC):
             sources.append(source)
             conditions += [condition] if condition else []
             order.append(key)
-            frames = (*frames, Frame(alias, listing.entries, listing.path.loose))
+            frames = (*frames, Frame(alias, listing.entries))
         if over.where is not None:
             conditions.append(self.render(over.where, frames))
         rest = f"FROM {', '.join(sources)}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
@@ -223,7 +218,7 @@ class Renderer(ABC):
 
     @abstractmethod
     def operation(self, name: str, arguments: list[str]) -> str:
-        """now, elapsed, cores, units, integer, whole, trim, line, find, plain."""
+        """now, elapsed, cores, units, integer, whole, together, trim, line, find, plain."""
 
     @staticmethod
     def base(path: Path, frames: Frames) -> str:

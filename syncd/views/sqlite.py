@@ -19,12 +19,6 @@ _FACTORS = (
     ("P", "1e18"), ("E", "1e21"),
 )  # fmt: skip
 
-_KINDS = {
-    Type.INTEGER: "('integer')",
-    Type.NUMBER: "('integer', 'real')",
-    Type.BOOLEAN: "('true', 'false')",
-}
-"""What SQLite calls a JSON value of a type."""
 _SORTS = (
     ("text", "string"), ("integer", "number"), ("real", "number"), ("true", "boolean"), ("false", "boolean"),
 )  # fmt: skip
@@ -42,15 +36,18 @@ class SqliteRenderer(Renderer):
         base, place = self.base(path, frames), _place(path)
         if path.type is Type.JSON:
             return f"nullif({base} -> {place}, 'null')"
-        value = f"({base} ->> {place})"
-        if path.type is Type.TIME:
-            return loose_time(value) if path.loose else time(value)
-        if not path.loose:
-            return value
-        kind = f"json_type({base}, {place})"
-        if path.type is Type.TEXT:
-            return f"CASE WHEN {kind} IN ('true', 'false') THEN {kind} ELSE CAST({value} AS TEXT) END"
-        return f"CASE WHEN {kind} IN {_KINDS[path.type]} THEN {value} END"
+        value, kind = f"({base} ->> {place})", f"json_type({base}, {place})"
+        match path.type:
+            case Type.TIME:
+                return time(value)
+            case Type.BOOLEAN:
+                return f"CASE {kind} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+            case Type.TEXT if path.loose:
+                return f"CASE WHEN {kind} IN ('true', 'false') THEN {kind} ELSE CAST({value} AS TEXT) END"
+            case Type.TEXT:
+                return value
+            case numeric:
+                return _number(kind, value, numeric)
 
     def _whole(self, path: Path, base: str) -> str:
         if base == "o.object":
@@ -62,11 +59,15 @@ class SqliteRenderer(Renderer):
                 f" WHEN {kind} IN ('true', 'false') THEN {kind}"
                 f" WHEN {kind} <> 'null' THEN json_quote({base}) END"
             )
-        if path.type is Type.TIME:
-            return loose_time(base) if path.loose else time(base)
-        if path.loose and path.type in _KINDS:
-            return f"CASE WHEN {kind} IN {_KINDS[path.type]} THEN {base} END"
-        return base
+        match path.type:
+            case Type.TIME:
+                return time(base)
+            case Type.BOOLEAN:
+                return f"CASE {kind} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+            case Type.TEXT:
+                return base
+            case numeric:
+                return _number(kind, base, numeric)
 
     def sort(self, path: Path, frames: Frames) -> str:
         if path.keys:
@@ -87,23 +88,25 @@ class SqliteRenderer(Renderer):
         # json_each makes one row, without a key, of what is no list, and takes a map for an array.
         kind = "text" if listing.entries else "integer"
         fits = f"typeof({alias}.key) = '{kind}'"
-        if listing.path.loose and not listing.entries:
-            fits = f"json_type({base}, {place}) = 'array'"
         return f"json_each({base}, {place}) AS {alias}", fits, f"{alias}.key"
 
     @staticmethod
     def base(path: Path, frames: Frames) -> str:
         text = Renderer.base(path, frames)
-        if path.root or not frames or not frames[-1 - path.up].loose:
+        if path.root or not frames:
             return text
-        # A path into what is no JSON is an error, and the value of a string is not.
-        return f"(CASE WHEN {frames[-1 - path.up].alias}.type = 'object' THEN {text} END)"
+        return content(frames[-1 - path.up].alias)
 
     def bytewise(self, text: str) -> str:
         return text
 
     def sum(self, value: str, kind: Type) -> str:
-        return f"sum({value})"
+        # sum fails where there are more than an integer can say.
+        return (
+            f"iif(count({value}), CAST(total({value}) AS INTEGER), NULL)"
+            if kind is Type.INTEGER
+            else f"sum({value})"
+        )
 
     def join(self, over: Over, value: str, rest: str, order: str) -> str:
         limit = -1 if over.limit is None else over.limit  # a limit also keeps the order from being dropped
@@ -120,14 +123,15 @@ class SqliteRenderer(Renderer):
                     f"(CAST(strftime('%s', {until}) AS INTEGER) - CAST(strftime('%s', {since}) AS INTEGER))"
                 )
             case "cores", [quantity]:
-                return f"({_ceiling(_thousandths(quantity), 'q.value')} / 1000.0)"
+                rounded = f"({_ceiling(_thousandths('r.t'), 'q.value')} / 1000.0)"
+                return _quantity(quantity, f"WHEN {_IS_QUANTITY} THEN {rounded}")
             case "units", [quantity]:
                 large = (
                     "CASE WHEN q.value < 9.2e18 THEN CAST(q.value AS INTEGER) ELSE 9223372036854775807 END"
                 )
-                rounded = _ceiling(f"({_thousandths(quantity)} / 1000.0)", large)
-                plain = f"{quantity} NOT GLOB '*[^0-9]*'"
-                return f"CASE WHEN {plain} THEN CAST({quantity} AS INTEGER) ELSE {rounded} END"
+                rounded = _ceiling(f"({_thousandths('r.t')} / 1000.0)", large)
+                plain = "WHEN r.t NOT GLOB '*[^0-9]*' AND r.t <> '' THEN CAST(r.t AS INTEGER)"
+                return _quantity(quantity, f"{plain} WHEN {_IS_QUANTITY} THEN {rounded}")
             case "greatest", [left, right]:
                 return f"coalesce(max({left}, {right}), {left}, {right})"
             case "selector", [value]:
@@ -136,6 +140,8 @@ class SqliteRenderer(Renderer):
                 return f"CAST({text} AS INTEGER)"
             case "whole", [number]:
                 return f"CASE WHEN abs({number}) < 9e18 THEN CAST({number} AS INTEGER) END"
+            case "together", [left, right]:
+                return f"CAST({left} + {right} AS INTEGER)"
             case "trim", [text]:
                 return f"trim({text}, {_SPACE})"
             case "line", [text]:
@@ -149,44 +155,68 @@ class SqliteRenderer(Renderer):
         raise AssertionError(name)
 
 
+def _number(sort: str, value: str, kind: Type) -> str:
+    """A JSON value if it is a number of the type; what passes an integer is a floating point number."""
+    if kind is Type.NUMBER:
+        return f"CASE WHEN {sort} IN ('integer', 'real') THEN {value} END"
+    return f"CASE WHEN {sort} = 'integer' AND typeof({value}) = 'integer' THEN {value} END"
+
+
 def _selector(value: str) -> str:
+    item = content("x")
     values = (
-        "(SELECT group_concat(w.value, ',') FROM (SELECT v.value FROM json_each(x.value, '$.values') AS v"
-        " ORDER BY v.value LIMIT -1) AS w)"
+        f"(SELECT group_concat(w.value, ',') FROM (SELECT v.value FROM json_each({item}, '$.values') AS v"
+        " WHERE typeof(v.key) = 'integer' ORDER BY v.value LIMIT -1) AS w)"
     )
     return (
         "(SELECT group_concat(s.text, ',') FROM (SELECT r.text FROM ("
         "SELECT l.key AS key, 0 AS place, l.key || '=' || l.value AS text"
-        f" FROM json_each({value}, '$.matchLabels') AS l WHERE l.key IS NOT NULL"
-        " UNION ALL SELECT x.value ->> '$.key', x.key + 1, CASE x.value ->> '$.operator'"
-        f" WHEN 'In' THEN (x.value ->> '$.key') || ' in (' || {values} || ')'"
-        f" WHEN 'NotIn' THEN (x.value ->> '$.key') || ' notin (' || {values} || ')'"
-        " WHEN 'Exists' THEN x.value ->> '$.key'"
-        " WHEN 'DoesNotExist' THEN '!' || (x.value ->> '$.key') END"
-        f" FROM json_each({value}, '$.matchExpressions') AS x WHERE x.key IS NOT NULL"
+        f" FROM json_each({value}, '$.matchLabels') AS l WHERE typeof(l.key) = 'text'"
+        f" UNION ALL SELECT {item} ->> '$.key', x.key + 1, CASE {item} ->> '$.operator'"
+        f" WHEN 'In' THEN ({item} ->> '$.key') || ' in (' || {values} || ')'"
+        f" WHEN 'NotIn' THEN ({item} ->> '$.key') || ' notin (' || {values} || ')'"
+        f" WHEN 'Exists' THEN {item} ->> '$.key'"
+        f" WHEN 'DoesNotExist' THEN '!' || ({item} ->> '$.key') END"
+        f" FROM json_each({value}, '$.matchExpressions') AS x WHERE typeof(x.key) = 'integer'"
         ") AS r ORDER BY r.key, r.place LIMIT -1) AS s)"
     )
 
 
+def content(alias: str) -> str:
+    """An item of json_each, for a path to lead into: into what is no JSON it is an error."""
+    return f"iif({alias}.atom IS NULL, {alias}.value, 0)"
+
+
 def time(text: str) -> str:
-    """A time as the API server writes it, in UTC, as `YYYY-MM-DD HH:MM:SS.ffffff`."""
-    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN rtrim(substr({text}, 20), 'Z') ELSE '.' END"
-    return f"substr(replace(substr({text}, 1, 19), 'T', ' ') || {fraction} || '000000', 1, 26)"
-
-
-def loose_time(text: str) -> str:
     """An RFC 3339 text as `YYYY-MM-DD HH:MM:SS.ffffff` in UTC, NULL where it is none.
 
-    The fraction is carried as text: strftime knows thousandths alone, and rounds the second.
+    The fraction is carried as text: SQLite's functions know thousandths alone, and round the second. To add
+    nothing makes it of February 30 what it is not.
     """
-    zoned = f"substr({text}, -1) NOT IN ('Z', 'z')"
-    zone = f"CASE WHEN {zoned} THEN substr({text}, -6) ELSE '' END"
-    end = f"CASE WHEN {zoned} THEN 6 ELSE 1 END"
-    digits = f"substr({text}, 21, length({text}) - 20 - {end})"
-    fraction = f"CASE substr({text}, 20, 1) WHEN '.' THEN {digits} ELSE '' END"
-    seconds = f"strftime('%Y-%m-%d %H:%M:%S', substr({text}, 1, 19) || {zone})"
-    value = f"{seconds} || '.' || substr({fraction} || '000000', 1, 6)"
-    return f"CASE WHEN {text} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' THEN {value} END"
+    fraction = "substr(m.v, 20, 1) = '.' AND trim(substr(m.v, 21), '0123456789')"
+    moved, before = "datetime(m.d || substr(m.v, -6))", "substr(m.v, 20, length(m.v) - 25)"
+    zone = (
+        f" WHEN length(m.v) = 25 THEN {moved} || '.000000'"
+        f" WHEN {fraction} GLOB '[-+][01][0-9]:' THEN {moved} || substr({before} || '000000', 1, 7)"
+    )
+    return (
+        f"(SELECT CASE WHEN replace(m.d, ' ', 'T') <> substr(m.v, 1, 19) THEN NULL"
+        f" WHEN substr(m.v, 20) = 'Z' THEN m.d || '.000000'"
+        f" WHEN {fraction} = 'Z' THEN m.d || substr(rtrim(substr(m.v, 20), 'Z') || '000000', 1, 7)"
+        f"{zone} END FROM (SELECT n.v, datetime(substr(n.v, 1, 19), '+0 days') AS d"
+        f" FROM (SELECT {text} AS v LIMIT 1) AS n LIMIT 1) AS m)"
+    )
+
+
+_IS_QUANTITY = (
+    "rtrim(r.t, 'numkKMGTPEi') GLOB '*[0-9]'"
+    " AND r.t NOT GLOB '*[^-+.0-9enumkKMGTPEi]*' AND r.t NOT GLOB '*.*.*'"
+)
+
+
+def _quantity(text: str, branches: str) -> str:
+    """Reads `r.t` once."""
+    return f"(SELECT CASE {branches} END FROM (SELECT {text} AS t LIMIT 1) AS r)"
 
 
 def _thousandths(quantity: str) -> str:

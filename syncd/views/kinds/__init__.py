@@ -1,7 +1,7 @@
 """The catalogue: every built-in kind's view, a column a line. Data alone; what a line means is in `view.py`.
 
-What kubectl prints follows Kubernetes 1.37 (pkg/printers/internalversion); of 1.36 what has other names there is
-read too. `<none>`, `<unset>` and the like are its words for absent.
+What kubectl prints follows Kubernetes 1.37 (pkg/printers/internalversion); what 1.36 calls otherwise is read
+too. `<none>`, `<unset>` and the like are its words for absent.
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ def _sum(field: str, resource: str) -> Expression:
     convert = cores if resource == "cpu" else units
     each = convert(path("resources", field, resource))
     plain, sidecars = Bound("plain", each.type), Bound("sidecars", each.type)
-    summed = coalesce(Call("+", (plain, sidecars), each.type), plain, sidecars)
+    sign = "+" if resource == "cpu" else "together"
+    summed = coalesce(Call(sign, (plain, sidecars), each.type), plain, sidecars)
     both_sums = Let(
         "plain",
         total(_CONTAINERS, each),

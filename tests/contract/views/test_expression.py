@@ -19,6 +19,7 @@ from syncd.views.expression import (
     Type,
     case,
     cores,
+    count,
     elapsed,
     entries,
     items,
@@ -28,6 +29,7 @@ from syncd.views.expression import (
     path,
     scalar,
     some,
+    total,
     units,
 )
 from syncd.views.postgresql import FUNCTIONS, PostgresqlRenderer
@@ -88,7 +90,8 @@ def test_durations_are_kubectls(value: Any) -> None:
         ("1001m", 1.001, 2), ("2k", 2000.0, 2000), ("1Ki", 1024.0, 1024), ("1e3", 1000.0, 1000),
         ("1.5Gi", 1610612736.0, 1610612736), ("1E", 1e18, 10**18), ("16Ei", 2.0**64, 2**63 - 1),
         ("9223372036854775807", 2.0**63, 2**63 - 1),
-        (None, None, None), ("0", 0.0, 0),
+        (None, None, None), ("0", 0.0, 0), ("much", None, None), ("1.2.3Gi", None, None), (".", None, None),
+        ("", None, None), ("Gi", None, None), ("12 apples", None, None),
     ],
 )  # fmt: skip
 def test_quantities(value: Any, quantity: str | None, in_cores: float | None, in_units: int | None) -> None:
@@ -116,13 +119,25 @@ def test_times_of_the_api(value: Any, text: str | None, moment_text: str | None)
     [
         ("2026-01-02T03:04:05+02:00", "2026-01-02 01:04:05.000000"),
         ("2026-01-02T03:04:05.25-01:30", "2026-01-02 04:34:05.250000"),
+        ("2026-01-02T03:04:05.123456789Z", "2026-01-02 03:04:05.123456"),
+        ("2026-01-02T03:04:05.999999999+02:00", "2026-01-02 01:04:05.999999"),
+        ("2024-02-29T23:59:59Z", "2024-02-29 23:59:59.000000"),
+        ("2026-02-29T00:00:00Z", None),
+        ("2026-13-01T00:00:00Z", None),
+        ("2026-01-02T24:00:00Z", None),
+        ("2026-01-02 03:04:05Z", None),
+        ("2026-01-02T03:04:05", None),
+        ("yesterday", None),
         ("soon", None),
         ("", None),
         (5, None),
+        (True, None),
+        ({"a": 1}, None),
     ],
 )
 def test_times_that_no_schema_vouches_for(value: Any, text: Any, moment_text: str | None) -> None:
     assert value(Path(("t",), Type.TIME, loose=True), {"t": text}) == moment_text
+    assert value(moment("t"), {"t": text}) == moment_text
 
 
 @pytest.mark.parametrize(
@@ -130,11 +145,34 @@ def test_times_that_no_schema_vouches_for(value: Any, text: Any, moment_text: st
     [
         (Type.INTEGER, 5, 5), (Type.INTEGER, "5", None), (Type.INTEGER, True, None), (Type.INTEGER, {}, None),
         (Type.NUMBER, 1.5, 1.5), (Type.NUMBER, "x", None), (Type.BOOLEAN, True, 1), (Type.BOOLEAN, False, 0),
-        (Type.BOOLEAN, "true", None), (Type.TEXT, 5, "5"), (Type.TEXT, True, "true"), (Type.TEXT, None, None),
+        (Type.BOOLEAN, "true", None), (Type.INTEGER, 1.5, None), (Type.INTEGER, [5], None),
+        (Type.INTEGER, 2**63 - 1, 2**63 - 1), (Type.INTEGER, 10**20, None), (Type.INTEGER, None, None),
+        (Type.NUMBER, 10**20, 1e20), (Type.NUMBER, 0, 0), (Type.NUMBER, True, None), (Type.BOOLEAN, 1, None),
     ],
 )  # fmt: skip
 def test_values_of_another_type_are_null(value: Any, kind: Type, given: Any, expected: Any) -> None:
     assert value(Path(("v",), kind, loose=True), {"v": given}) == expected
+    assert value(Path(("v",), kind), {"v": given}) == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [(5, "5"), (True, "true"), (None, None)])
+def test_text_is_anything_where_no_schema_vouches_for_it(value: Any, given: Any, expected: Any) -> None:
+    assert value(Path(("v",), loose=True), {"v": given}) == expected
+
+
+def test_items_of_another_type_are_items_without_content(value: Any) -> None:
+    mixed = {"l": ["a", 5, {"k": "v", "l": ["x", {"k": "w"}]}, None, [1]]}
+    assert value(count(items("l")), mixed) == 5
+    assert value(join(items("l"), path("k")), mixed) == "v"
+    assert value(join((items("l"), items("l")), path("k")), mixed) == "w"
+    spoiled = {"matchLabels": ["a"], "matchExpressions": ["b", {"key": "k", "operator": "In", "values": "c"}]}
+    assert value(label_selector("s"), {"s": spoiled}) is None
+
+
+def test_sums_end_where_integers_end(value: Any) -> None:
+    document = {"l": [{"q": "8Ei"}, {"q": "8Ei"}, {}]}
+    assert value(total(items("l"), units(path("q"))), document) == 2**63 - 1
+    assert value(total(items("l"), units(path("q"))), {"l": [{}]}) is None
 
 
 def test_what_is_no_list_has_no_items(value: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 from syncd.core.relation import relation_name
 from syncd.views.expression import Key, Listing, Over, Path, Type
 from syncd.views.kinds import CATALOGUE
+from syncd.views.postgresql import FUNCTIONS
 from syncd.views.rendering import relations
 from syncd.views.view import View
 
@@ -198,3 +199,8 @@ def test_a_path_that_is_in_no_schema_is_noticed() -> None:
 
 def test_types_are_told_as_users_know_them() -> None:
     assert {column.type for view in CATALOGUE for column in view.columns} == set(Type)
+
+
+def test_no_function_keeps_a_parallel_query_from_answering() -> None:
+    # A block with EXCEPTION is a subtransaction, which PostgreSQL before 17 has in no parallel query.
+    assert not [name for name, text in FUNCTIONS.items() if "EXCEPTION" in text and "PARALLEL SAFE" in text]
