@@ -8,13 +8,13 @@ dropped, every other byte is copied. Only what is redacted is decoded in full (m
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 
 from syncd.core.errors import UNDECODABLE, ProtocolError
 from syncd.core.nesting import DEEPEST, shallow, too_deep
+from syncd.core.number import values
 from syncd.core.resource import Resource
 
 TRANSFORM_VERSION = 1
@@ -237,9 +237,6 @@ def definition_identity(raw: bytes | msgspec.Raw) -> tuple[str, str, int]:
     return metadata.name, metadata.uid, metadata.generation or 0
 
 
-_EXACT = msgspec.json.Decoder(float_hook=Decimal)
-
-
 def same_content(left: str, right: str) -> bool:
     """Whether two stored documents say the same, whatever their key order and spacing. Numbers compare by
     value, as jsonb keeps them (it writes 1e2 as 100); true is not 1.
@@ -247,9 +244,9 @@ def same_content(left: str, right: str) -> bool:
     if left == right:
         return True
     try:
-        return _same(_EXACT.decode(left), _EXACT.decode(right))
-    except (*UNDECODABLE, InvalidOperation):
-        return False  # a number past all bounds, or nested too deep: only the text can tell
+        return _same(values(left), values(right))
+    except (ValueError, RecursionError):
+        return False  # no JSON, or nested too deep: only the text can tell
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -11,11 +11,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-import msgspec
+from syncd.core.number import values
 
 NOISE = frozenset(
     {
@@ -33,7 +32,6 @@ MOST = 64
 _UNSAID = {"metadata": ("managedFields", "resourceVersion")}  # they change with every write, and say nothing
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATUS = re.compile(r"status([.\[]|\Z)")
-_EXACT = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class Record(StrEnum):
@@ -105,11 +103,11 @@ def changed_paths(old: str, new: str, *, status: bool = True) -> list[str] | Non
         status: False: differences in `status` alone do not count.
 
     Raises:
-        msgspec.DecodeError: one of them is not JSON.
+        ValueError: one of them is not JSON.
     """
     if old == new:
         return None
-    paths = list(_paths(_EXACT.decode(old), _EXACT.decode(new), ""))
+    paths = list(_paths(values(old), values(new), ""))
     if not paths or not (status or any(not _STATUS.match(path) for path in paths)):
         return None
     return paths

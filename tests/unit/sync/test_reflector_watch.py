@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from syncd.core.errors import (
     TooManyRequests,
     VersionTooLarge,
 )
+from syncd.core.history import History, Record
 from syncd.core.resource import State, Stream
 from syncd.sync.feed import Feed
 from tests.fakes.api import FakeApi
@@ -331,6 +333,22 @@ async def test_a_path_that_is_gone_parks_and_asks_discovery(bench: Bench) -> Non
     await bench.until(lambda: bench.row().state is State.PARKED)
     assert bench.missed
     assert bench.table() == {"default/a": "101"}
+
+
+# --- odd objects ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["1e9999999999999999999", "-1e-9999999999999999999", "1" + "0" * 5000])
+async def test_numbers_of_any_size_hold_nothing_up(bench: Bench, number: str) -> None:
+    """The API reads no opaque field (the data of a ControllerRevision) but for its syntax."""
+    await bench.live(bench.settings(history=History(Record.CHANGES)))
+    bench.api.dropping = True
+    for size in range(3):
+        value = bench.api.put("a", size=size, number="N")
+        bench.api.send(line("MODIFIED", value).replace(b'"N"', number.encode()))
+    await bench.level()
+    paths = [json.loads(found) for (found,) in bench.look("SELECT changed_paths FROM syncd_changes") if found]
+    assert paths == [["spec.size"], ["spec.size"]]
 
 
 # --- the database -----------------------------------------------------------------------------------
