@@ -33,11 +33,17 @@ class Usage:
 class Daemon:
     """The process, and how to know that it is there."""
 
-    def __init__(self, place: Place, cluster: Cluster, resources: Sequence[Any] = ("pods",)) -> None:
+    def __init__(
+        self,
+        place: Place,
+        cluster: Cluster,
+        resources: Sequence[Any] = ("pods",),
+        sinks: Sequence[Any] = (),
+    ) -> None:
         self.place = place
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self.config = place.configuration(cluster, f"127.0.0.1:{self.port}", resources)
+        self.config = place.configuration(cluster, f"127.0.0.1:{self.port}", resources, sinks)
 
     def __enter__(self) -> Daemon:
         self._begun = time.perf_counter()

@@ -7,6 +7,7 @@ of the same measurement, so that the ratio says how it grows.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import psycopg
 
-from bench.daemon import SYNCD, Daemon, lags, reconciled
+from bench.daemon import PATIENCE, SYNCD, Daemon, lags, reconciled
 from bench.figure import Figure, percentile, report, write
-from bench.world import Cluster, Place, paged_list, places, ran, stream
+from bench.world import Cluster, Helper, Place, paged_list, places, ran, stream
 
 SIZES = (2_000, 20_000, 100_000)
 RATES = (100, 500, 2_000)
@@ -46,6 +47,7 @@ class Full:
             self.relist,
             self.idle,
             self.objects,
+            self.sinks,
         ):
             if not names or measure.__name__ in names:
                 measure()
@@ -177,6 +179,33 @@ class Full:
                     ran(*SYNCD, "migrate", "-c", config)
                     figure.pair(ran(*SYNCD, "sync", "-c", config).seconds, floor)
 
+    def sinks(self) -> None:
+        """Beside a webhook that fails for a minute, and while it makes up for that, answering slowly."""
+        failing = self._figure("lag p99 at 200 events/s beside a webhook that fails", "without it", "ms")
+        slow = self._figure("lag p99 at 200 events/s beside one that catches up slowly", "without it", "ms")
+        place, receiver = self.postgresql, Helper("bench.receiver")
+        entry = {"name": "slow", "webhook": {"url": receiver.url}, "parallel": 8, "begin": "oldest"}
+        with self._cluster(5_000) as cluster, closing(receiver):
+            for _ in range(self.pairs):
+                with Daemon(place, cluster) as daemon:
+                    daemon.wait()
+                    place.rest()
+                    without = self._late(cluster, 15)
+                receiver.tell("fail")
+                with Daemon(place, cluster, sinks=[entry]) as daemon:
+                    daemon.wait()
+                    place.rest()
+                    failing.pair(self._late(cluster, 60), without)
+                    receiver.tell("slow 0.01")
+                    slow.pair(self._late(cluster, 15), without)
+                    _delivered(place, receiver)
+
+    def _late(self, cluster: Cluster, seconds: int) -> float:
+        since = time.time_ns()
+        cluster.tell(f"pace 200 {seconds}")
+        time.sleep(1)
+        return percentile(lags(self.postgresql, f"{self.postgresql.schema}.syncd_objects", since), 99)
+
     def _event_bytes(self, cluster: Cluster) -> float:
         version = cluster.version()
         cluster.tell("touch 1000")
@@ -205,6 +234,24 @@ def _logged(place: Place) -> int:
     return int(found[0])
 
 
+def _delivered(place: Place, receiver: Helper) -> None:
+    """Waits until the sink's cursor is at the last change; each came, those of one object in order."""
+    query = (
+        f"SELECT count(*) FROM {place.schema}.syncd_changes WHERE sequence >"
+        f" (SELECT sequence FROM {place.schema}.syncd_cursors WHERE name = 'sink:slow')"
+    )
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        until = time.perf_counter() + PATIENCE
+        while connection.execute(query).fetchone() != (0,):
+            if time.perf_counter() > until:
+                raise SystemExit(f"the webhook was not given everything: {receiver.tell('report')}")
+            time.sleep(0.2)
+        made = connection.execute(f"SELECT count(*) FROM {place.schema}.syncd_changes").fetchone()
+    seen, disordered = json.loads(receiver.tell("report"))
+    if (seen,) != made or disordered:
+        raise SystemExit(f"of {made} changes {seen} came, {disordered} after a later one of the same object")
+
+
 def _spoil(place: Place) -> None:
     """Makes a hundredth of the rows wrong: a third missing, a third stale, a third ghosts."""
     table = f"{place.schema}.syncd_objects"
@@ -223,7 +270,7 @@ def _spoil(place: Place) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", help="only these: sizes churn catch_up reconciles relist idle objects"
+        "names", nargs="*", help="only these: sizes churn catch_up reconciles relist idle objects sinks"
     )
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("bench/full.json"))

@@ -22,14 +22,11 @@ import psycopg
 PAGE = 500
 
 
-class Cluster:
-    """A simulated cluster that answers commands, at a real server's speed or at its own."""
+class Helper:
+    """A process of the benchmark's own that answers commands; its first line is its URL."""
 
-    def __init__(self, pods: int, directory: Path, *, paced: bool = True) -> None:
-        self.kubeconfig = directory / f"cluster-{pods}.kubeconfig"
-        command = [sys.executable, "-m", "bench.server", f"--pods={pods}", f"--kubeconfig={self.kubeconfig}"]
-        if not paced:
-            command.append("--unpaced")
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.url = self._answer()
 
@@ -49,10 +46,6 @@ class Cluster:
     def finish(self) -> str:
         return self._answer()
 
-    def version(self) -> str:
-        with urllib.request.urlopen(f"{self.url}/api/v1/pods?limit=1") as answer:
-            return str(json.load(answer)["metadata"]["resourceVersion"])
-
     def close(self) -> None:
         self._process.terminate()
         self._process.wait()
@@ -61,8 +54,21 @@ class Cluster:
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
         if not line:
-            raise SystemExit("the simulated cluster ended")
+            raise SystemExit("a process of the benchmark ended")
         return line
+
+
+class Cluster(Helper):
+    """A simulated cluster, at a real server's speed or at its own."""
+
+    def __init__(self, pods: int, directory: Path, *, paced: bool = True) -> None:
+        self.kubeconfig = directory / f"cluster-{pods}.kubeconfig"
+        speed = () if paced else ("--unpaced",)
+        super().__init__("bench.server", f"--pods={pods}", f"--kubeconfig={self.kubeconfig}", *speed)
+
+    def version(self) -> str:
+        with urllib.request.urlopen(f"{self.url}/api/v1/pods?limit=1") as answer:
+            return str(json.load(answer)["metadata"]["resourceVersion"])
 
 
 @dataclass(slots=True)
@@ -90,13 +96,20 @@ class Place:
             connection.execute("VACUUM (ANALYZE)")
             connection.execute("CHECKPOINT")
 
-    def configuration(self, cluster: Cluster, server: str = "", resources: Sequence[Any] = ("pods",)) -> Path:
+    def configuration(
+        self,
+        cluster: Cluster,
+        server: str = "",
+        resources: Sequence[Any] = ("pods",),
+        sinks: Sequence[Any] = (),
+    ) -> Path:
         """A configuration file that mirrors the cluster's pods, or what is named, here."""
         path = self.directory / f"{self.kind}-{cluster.kubeconfig.stem}.yaml"
         document = {
             "database": {"url": self.url, "schema": self.schema},
             "clusters": [{"name": "bench", "kubeconfig": str(cluster.kubeconfig)}],
             "resources": list(resources),
+            "sinks": list(sinks),
             "server": {"listen": server},
             "log": {"level": "warning"},
         }
