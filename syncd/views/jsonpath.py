@@ -1,7 +1,8 @@
 """A printer column's JSONPath as an expression, as Kubernetes reads it: of several results the first counts.
 
 Taken from client-go's `util/jsonpath`: keys with escaped dots, indexes from either end, `[*]`, and filters
-that compare with a constant or ask whether a field is there. Slices, unions, descent and arithmetic are not.
+that compare with a constant or ask whether a field is there, and slices of one item or of all. Other slices,
+unions, descent and arithmetic are not.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from syncd.views.expression import (
 _KEY = re.compile(r"\.?((?:\\.|[^\\ .\[\]$@{}])+)")
 _QUOTED = re.compile(r"""\[\s*(?:'([^'"\\]+)'|"([^'"\\]+)")\s*\]""")
 _INDEX = re.compile(r"\[\s*(-?[0-9]{1,9})\s*\]")
+_SLICE = re.compile(r"\[\s*(-?[0-9]{1,9})\s*:\s*(-?[0-9]{1,9})?\s*\]")
 _ALL = re.compile(r"\[\s*\*\s*\]|\.\*")
 _FILTER = re.compile(
     r"""\[\s*\?\(\s*@(?P<left>(?:\.(?:\\.|[^\\\s.\[\]$@{}=!<>()'"])+)+|)\s*"""
@@ -97,6 +99,14 @@ def _walked(text: str) -> _Walk | None:
             walk.conditions.append((len(walk.lists), condition))
         elif found := _INDEX.match(text, position):
             walk.keys.append(int(found[1]))
+        elif found := _SLICE.match(text, position):
+            begin, end = int(found[1]), int(found[2] or 0)
+            if begin == 0 and not found[2]:
+                walk.enter()
+            elif end != begin + 1 or (begin == -1 and found[2]):
+                return None
+            else:
+                walk.keys.append(begin)
         elif found := _QUOTED.match(text, position):
             walk.keys.append(found[1] if found[1] is not None else found[2])
         elif text[position] == "." or position == 0:
