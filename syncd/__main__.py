@@ -11,8 +11,8 @@ INTERRUPTED = 130  # as a shell counts it, and as typer ends between here and a 
 
 
 def main() -> None:
-    """The console script. Imports inside: they take most of a short command's time, in which Ctrl-C is pressed
-    as at any other.
+    """The console script. It imports inside: that is most of a short command's time, and Ctrl-C comes in it
+    as in any other.
     """
     try:
         from syncd.cli.main import app
@@ -20,14 +20,16 @@ def main() -> None:
         try:
             app()
         finally:
-            print(end="", flush=True)  # here, where a full disk can still be told
+            if sys.stdout is not None:  # it may have been closed
+                sys.stdout.flush()  # here, where a full disk can still be told
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as error:  # drivers' own are translated where they are used: what is left is a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the interpreter flushes at its end
         if not isinstance(error, BrokenPipeError):  # whoever reads has seen enough
-            reason = error.strerror or error
-            print(f"syncd: cannot write {error.filename or 'the result'}: {reason}", file=sys.stderr)
+            sys.stderr.write(
+                f"syncd: cannot write {error.filename or 'the result'}: {error.strerror or error}\n"
+            )
         sys.exit(FAILED)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from syncd.cli.exit import DONE, FINDINGS, USAGE, first, perform, stop_on_signals
-from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
+from syncd.cli.database import opened
+from syncd.cli.exit import DONE, FINDINGS, first, perform, stop_on_signals
+from syncd.cli.options import ConfigOption, Output, OutputOption, given_duration, json_text, load_config
 
 if TYPE_CHECKING:
     from syncd.app.feeding import Start
@@ -53,26 +54,21 @@ def changes(
     from syncd.store.feed import Wanted
 
     loaded = load_config(config, quiet=True)
-    oldest = _moment(since) if since else None
+    oldest = datetime.now(UTC) - given_duration(since, "--since") if since else None
     clusters, namespaces = ((one,) if one else () for one in (cluster, namespace))
     wanted = Wanted(clusters, namespaces, tuple(kind or ()), oldest)
 
     async def work() -> int:
         from syncd.app import feeding
-        from syncd.store.database import Database
 
         stop = stop_on_signals(DONE)
-        database = Database(loaded.database.url.get_secret_value(), schema=loaded.database.schema_name)
-        try:
-            await database.check()
+        async with opened(loaded) as database:
             start = await feeding.start(database, cursor, from_now=follow and not (cursor or since))
             _tell_gap(start, cursor, output)
             await first(stop, _print(database, start, wanted, cursor, follow, output))
-        finally:
-            await database.close()
         return FINDINGS if start.gap is not None else DONE
 
-    perform(work)
+    perform(work, loaded)
 
 
 async def _print(
@@ -102,7 +98,7 @@ def as_json(change: ChangeRecord) -> str:
     """A line of JSON."""
     values = {name: getattr(change, name) for name in change.__slots__ if name != "transaction_id"}
     values["position"] = str(change.position)
-    return json.dumps(values, default=_text, ensure_ascii=False)
+    return json.dumps(values, default=json_text, ensure_ascii=False)
 
 
 def heading(change: ChangeRecord) -> str:
@@ -136,17 +132,3 @@ def _tell_gap(start: Start, cursor: str, output: Output) -> None:
     )
     if output is Output.JSON:
         typer.echo(json.dumps({"gap": True, "cursor": cursor, "purged_before": until}))
-
-
-def _moment(age: str) -> datetime:
-    from syncd.config.value import duration
-
-    try:
-        return datetime.now(UTC) - duration(age)
-    except ValueError as error:
-        typer.echo(f"syncd: --since: {error}", err=True)
-        raise typer.Exit(USAGE) from error
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from syncd.cli.changes import as_json, heading
+from syncd.cli.database import opened
 from syncd.cli.exit import DONE, USAGE, perform
-from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
+from syncd.cli.options import ConfigOption, Output, OutputOption, given_duration, load_config
 
 if TYPE_CHECKING:
     from syncd.core.history import Difference
@@ -36,7 +37,6 @@ def diff(
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
     """Show what changed about an object, when, and field by field where its versions are kept."""
-    from syncd.config.value import duration
     from syncd.store.past import Named
 
     kind, slash, name = subject.partition("/")
@@ -44,28 +44,18 @@ def diff(
         typer.echo("syncd: name it as KIND/NAME, like deployment/web", err=True)
         raise typer.Exit(USAGE)
     loaded = load_config(config, quiet=True)
-    try:
-        oldest = datetime.now(UTC) - duration(since)
-    except ValueError as error:
-        typer.echo(f"syncd: --since: {error}", err=True)
-        raise typer.Exit(USAGE) from error
+    oldest = datetime.now(UTC) - given_duration(since, "--since")
 
     async def work() -> int:
-        from syncd.store.database import Database
-
-        database = Database(loaded.database.url.get_secret_value(), schema=loaded.database.schema_name)
-        try:
-            await database.check()
+        async with opened(loaded) as database:
             steps = await database.steps(Named(kind, name, namespace, cluster), oldest)
-        finally:
-            await database.close()
         for step in steps:
             typer.echo(_as_json(step) if output is Output.JSON else _text(step))
         if not steps:
             typer.echo(f"syncd: no change of {subject} is recorded in the last {since}", err=True)
         return DONE
 
-    perform(work)
+    perform(work, loaded)
 
 
 def _fields(step: Step) -> list[Difference] | None:

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from syncd.core.errors import ConfigError, SyncdError
+from syncd.config import Config
+from syncd.core.errors import ConfigError, SchemaMismatch, StoreUnavailable, SyncdError
 
 DONE = 0
 FAILED = 1
@@ -22,27 +23,36 @@ USAGE = 2
 FINDINGS = 3
 
 
-def perform(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Runs a command's work and exits with its code; errors of our tree become a line on stderr."""
+def perform(work: Callable[[], Coroutine[Any, Any, int]], config: Config | None = None) -> NoReturn:
+    """Runs a command's work and exits with its code; errors of our tree become a line on stderr.
+
+    Args:
+        config: names the database where that is what failed: a driver's words seldom do.
+    """
     if not gc.isenabled():  # as `__main__` left it: what was imported is never looked at again
         gc.freeze()
         gc.enable()
     try:
         code = asyncio.run(work())
     except* ConfigError as group:
-        _complain(group)
+        _complain(group, config)
         code = USAGE
     except* SyncdError as group:
-        _complain(group)
+        _complain(group, config)
         code = FAILED
     except* KeyboardInterrupt:
         code = FAILED
     raise typer.Exit(code)
 
 
-def _complain(group: BaseExceptionGroup[SyncdError]) -> None:
+def _complain(group: BaseExceptionGroup[SyncdError], config: Config | None) -> None:
     for error in _leaves(group):
-        typer.echo(f"syncd: {error}", err=True)
+        where = closer = ""
+        if config is not None and isinstance(error, StoreUnavailable | SchemaMismatch):
+            where = f"{config.database.shown}: "
+        if isinstance(error, StoreUnavailable):
+            closer = "; `syncd check` looks closer"
+        typer.echo(f"syncd: {where}{error}{closer}", err=True)
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> list[BaseException]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,8 +13,9 @@ import typer
 
 from syncd import __version__, logs
 from syncd.cli import changes, diff, preflight, sql
+from syncd.cli.database import opened
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, hangups, perform, stop_on_signals
-from syncd.cli.options import ConfigOption, Output, OutputOption, find_config, load_config
+from syncd.cli.options import ConfigOption, Output, OutputOption, find_config, given_duration, load_config
 from syncd.config import Config, json_schema
 from syncd.core import recovery
 from syncd.core.errors import ConfigError, LeaseHeld, StoreError, StoreUnavailable
@@ -86,14 +86,17 @@ def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
                 return DONE
             except StoreUnavailable as error:
                 delay = recovery.backoff(attempt, lambda: 0.5, scaled_timing())
-                logs.get("app").warning("no database yet", error=str(error), seconds=round(delay, 1))
-                waiting(os.environ, f"no database yet: {error}", delay)
+                where = current.database.shown
+                logs.get("app").warning(
+                    "no database yet", database=where, error=str(error), seconds=round(delay, 1)
+                )
+                waiting(os.environ, f"no database yet: {where}: {error}", delay)
                 await first(stop, asyncio.sleep(delay), origin.hangup.wait())
                 attempt += 1
                 current = origin.reloaded(current)
         return DONE
 
-    perform(work)
+    perform(work, loaded)
 
 
 @app.command()
@@ -119,7 +122,7 @@ def sync(
                     return FAILED
             return _tell_unsettled(daemon)
 
-    perform(work)
+    perform(work, loaded)
 
 
 @app.command()
@@ -131,11 +134,10 @@ def status(
     """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
     from syncd.cli import report
 
-    loaded, bound = load_config(config), _seconds(max_lag, "--max-lag")
+    loaded, bound = load_config(config), given_duration(max_lag, "--max-lag")
 
     async def work() -> int:
-        async with _database(loaded) as database:
-            await database.check()
+        async with opened(loaded) as database:
             found = await database.status()
         if output is Output.JSON:
             typer.echo(report.status_json(found, bound))
@@ -144,7 +146,7 @@ def status(
         fresh = all(verdict is Verdict.FRESH for verdict in report.verdicts(found, bound).values())
         return DONE if fresh and found.streams else FINDINGS
 
-    perform(work)
+    perform(work, loaded)
 
 
 @app.command()
@@ -190,7 +192,7 @@ def reconcile(
             return USAGE
         return FINDINGS if done.left or done.failed else DONE
 
-    perform(work)
+    perform(work, loaded)
 
 
 @app.command()
@@ -212,7 +214,7 @@ def migrate(
     loaded = load_config(config)
 
     async def work() -> int:
-        async with _database(loaded) as database:
+        async with opened(loaded, checked=False) as database:
             before = await database.current()
             await database.migrate()
             after = await database.current()
@@ -232,7 +234,7 @@ def migrate(
             typer.echo(f"syncd: view {outcome.name}: {outcome.action.value}: {outcome.note}", err=True)
         return FINDINGS if left else DONE
 
-    perform(work)
+    perform(work, loaded)
 
 
 @app.command()
@@ -285,7 +287,7 @@ def demo(
     from syncd.cli import report
     from syncd.demo.play import Play, Settings
 
-    seconds = None if forever else _seconds(length, "--for").total_seconds()
+    seconds = None if forever else given_duration(length, "--for").total_seconds()
     play = Play(Settings(seconds, pods, directory), report.console())
 
     async def work() -> int:
@@ -308,32 +310,6 @@ def config_schema() -> None:
 
 
 # --- what the commands share --------------------------------------------------------------------------
-
-
-class _database:  # noqa: N801 — used as a function
-    """The configured database, closed at the end."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config.database
-
-    async def __aenter__(self) -> Database:
-        from syncd.store.database import Database
-
-        self._database = Database(self._config.url.get_secret_value(), schema=self._config.schema_name)
-        return self._database
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._database.close()
-
-
-def _seconds(text: str, option: str) -> timedelta:
-    from syncd.config.value import duration
-
-    try:
-        return duration(text)
-    except ValueError as error:
-        typer.echo(f"syncd: {option}: {error}", err=True)
-        raise typer.Exit(USAGE) from error
 
 
 def _tell_unsettled(daemon: Daemon) -> int:
@@ -365,7 +341,7 @@ async def _reconcile(config: Config, wanted: Wanted, progress: ReconcileProgress
             await settled(daemon, 60.0)
             return await reconcile_streams(daemon, wanted, progress.show)
     except LeaseHeld as held:
-        async with _database(config) as database:
+        async with opened(config) as database:
             return await _ask(database, wanted, progress, held)
 
 

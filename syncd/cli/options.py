@@ -1,17 +1,19 @@
-"""What several commands take: where the configuration is and how to print, and the loading of it."""
+"""What several commands take: where the configuration is, how to print, how long; and its loading."""
 
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from syncd import logs
 from syncd.cli.exit import USAGE
 from syncd.config import Config, find, load
+from syncd.config.value import duration
 from syncd.core.errors import ConfigError
 
 
@@ -58,3 +60,17 @@ def load_config(explicit: Path | None, *, quiet: bool = False) -> Config:
     level = "warning" if quiet and loaded.log.level == "info" else loaded.log.level
     logs.configure(loaded.log.format, level)
     return loaded
+
+
+def given_duration(text: str, option: str) -> timedelta:
+    """An option's value, like `90s`. Exits where it is none."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        typer.echo(f"syncd: {option}: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+
+
+def json_text(value: Any) -> str:
+    """What JSON has no form of: moments in ISO 8601, the rest as it calls itself."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
+from syncd.cli.options import json_text
 from syncd.core.freshness import Sign, Verdict, verdict
 from syncd.core.selection import NOT_ALL
 from syncd.store.feed import MOST_BEHIND
@@ -56,7 +57,7 @@ def status_json(status: Status, max_lag: timedelta) -> str:
         "reconciliations": [{name: getattr(r, name) for name in r.__slots__} for r in status.reconciliations],
         "cursors": [{name: getattr(c, name) for name in c.__slots__} for c in status.cursors],
     }
-    return json.dumps(document, default=_text, indent=2)
+    return json.dumps(document, default=json_text, indent=2)
 
 
 def print_status(status: Status, max_lag: timedelta) -> None:
@@ -110,7 +111,7 @@ def print_run(run: Run, *, dry_run: bool) -> None:
 
 def run_json(run: Run) -> str:
     """The report, for machines."""
-    return json.dumps({**run.as_json(), "drift": run.drift, "left": run.left}, default=_text, indent=2)
+    return json.dumps({**run.as_json(), "drift": run.drift, "left": run.left}, default=json_text, indent=2)
 
 
 def _name(stream: StreamStatus) -> str:
@@ -132,7 +133,3 @@ def _age(now: datetime, then: datetime | None) -> str:
 
 def _moment(then: datetime) -> str:
     return then.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

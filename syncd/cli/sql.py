@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from syncd.cli import answer
 from syncd.cli.answer import Form
+from syncd.cli.database import opened
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, first, perform, stop_on_signals
 from syncd.cli.options import ConfigOption, load_config
 from syncd.core.errors import QueryError
-
-if TYPE_CHECKING:
-    from syncd.config import Config
 
 _ALL = (
     "SELECT relation, relation_type AS type, description, note FROM dictionary"
@@ -48,10 +46,11 @@ def sql(
     loaded = load_config(config, quiet=True)
 
     async def work() -> int:
-        await _ask(loaded, text, timeout, output)
+        async with opened(loaded, checked=False) as database, database.asking(text, timeout) as found:
+            await answer.write(found, output)
         return DONE
 
-    perform(lambda: _stoppable(work()))
+    perform(lambda: _stoppable(work()), loaded)
 
 
 def tables(
@@ -66,12 +65,13 @@ def tables(
 
     async def work() -> int:
         text = _COLUMNS.format(name.replace("'", "''")) if name else _ALL
-        if await _ask(loaded, text, 60.0, output) or not name:
-            return DONE
+        async with opened(loaded) as database, database.asking(text) as found:
+            if await answer.write(found, output) or not name:
+                return DONE
         typer.echo(f'syncd: there is no table or view "{name}"; `syncd tables` lists them', err=True)
         return FINDINGS
 
-    perform(lambda: _stoppable(work()))
+    perform(lambda: _stoppable(work()), loaded)
 
 
 async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
@@ -85,15 +85,3 @@ async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
             codes.append(USAGE)
 
     return FAILED if await first(stop_on_signals(), do()) else codes[0]
-
-
-async def _ask(config: Config, text: str, seconds: float, form: Form) -> int:
-    """Prints the answer; how many rows were printed."""
-    from syncd.store.database import Database
-
-    database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
-    try:
-        async with database.asking(text, seconds) as found:
-            return await answer.write(found, form)
-    finally:
-        await database.close()

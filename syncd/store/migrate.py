@@ -80,7 +80,9 @@ def _run(connection: sa.Connection, revision: str, present: str | None) -> None:
 
 
 async def current(engine: Engine) -> str | None:
-    """The revision of the database, None where syncd has no table in it."""
+    """The revision of the database, None where syncd has no table in it. Makes no file."""
+    if engine.path is not None and not engine.path.exists():
+        return None
     async with engine.reading() as connection:
         return await _current(connection, engine)
 

@@ -23,7 +23,7 @@ from urllib.parse import quote
 import psycopg
 import sqlalchemy as sa
 
-from syncd.core.errors import QueryError, StoreUnavailable
+from syncd.core.errors import QueryError, SchemaMismatch, StoreUnavailable
 from syncd.store.engine import BUSY_TIMEOUT, Engine
 from syncd.store.errors import driver_error, unavailable
 
@@ -66,6 +66,7 @@ async def asking(engine: Engine, text: str, seconds: float) -> AsyncIterator[Ans
     Raises:
         QueryError: the text is wrong, is no query, or takes too long.
         StoreUnavailable: the database is away.
+        SchemaMismatch: SQLite: there is no file yet.
     """
     found = _sqlite(engine, text, seconds) if engine.is_sqlite else _postgresql(engine, text, seconds)
     async with found as answer:
@@ -122,7 +123,7 @@ async def _sqlite(engine: Engine, text: str, seconds: float) -> AsyncIterator[An
     if engine.path is None:
         raise QueryError("a database in memory is nobody else's; write sqlite:///file.db")
     if not engine.path.is_file():
-        raise StoreUnavailable(f"there is no file {engine.path}; `syncd migrate` makes it")
+        raise SchemaMismatch(f"there is no file {engine.path}; `syncd migrate` makes it")
     stop = threading.Event()
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "query")
     reader = _Reader(engine.path.as_posix(), seconds, stop)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncd.core.errors import QueryError, StoreUnavailable
+from syncd.core.errors import QueryError, SchemaMismatch
 from syncd.store.database import Database
 from syncd.store.query import PAGE
 from tests.conftest import Begin, DatabasePlace
@@ -115,7 +115,7 @@ async def test_an_answer_may_be_left_half_read(place: DatabasePlace) -> None:
 @pytest.mark.parametrize("begin", [Begin.NOTHING])
 async def test_a_file_that_is_not_there_is_not_made(sqlite_place: DatabasePlace) -> None:
     database = Database(sqlite_place.url)
-    with pytest.raises(StoreUnavailable, match="syncd migrate"):
+    with pytest.raises(SchemaMismatch, match="syncd migrate"):
         await answer(database, "SELECT 1")
     assert not sqlite_place.path.exists()
     await database.close()

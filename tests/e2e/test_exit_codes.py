@@ -11,6 +11,20 @@ import pytest
 from tests.conftest import DatabasePlace
 from tests.e2e.world import CONFIGMAPS, World
 
+FULL = Path("/dev/full")  # Linux: a disk without room
+INTERRUPTED = """
+import sys
+from syncd.__main__ import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
 
 @pytest.fixture
 def place(sqlite_place: DatabasePlace) -> DatabasePlace:
@@ -63,9 +77,11 @@ async def test_findings_are_3_and_what_cannot_be_done_is_1(world: World) -> None
     assert code == 2, output
     code, output = await world.syncd("migrate")
     assert code == 0, output
-    code, output = await world.syncd("sync", SYNCD_DATABASE_URL="postgresql://nobody@127.0.0.1:9/none")
-    assert code == 1, output
-    assert "Traceback" not in output
+    for command in ("sync", "status", "changes", "tables"):
+        code, output = await world.syncd(command, SYNCD_DATABASE_URL="postgresql://nobody@127.0.0.1:9/none")
+        assert code == 1, output
+        assert output.startswith("syncd: postgresql://nobody@127.0.0.1:9/none: the database: ")
+        assert output.endswith("; `syncd check` looks closer\n")
     world.simulator.access.grant_all("test")
     world.simulator.access.grant("anyone", resources=("pods", "namespaces"))
     code, output = await world.syncd("sync")
@@ -73,26 +89,27 @@ async def test_findings_are_3_and_what_cannot_be_done_is_1(world: World) -> None
     assert "parked" in output
 
 
-FULL = Path("/dev/full")  # Linux: a disk without room
-INTERRUPTED = """
-import sys
-from syncd.__main__ import main
-
-class Finder:
-    def find_spec(self, name, *_):
-        if name == "typer":
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Finder())
-main()
-"""
+async def test_a_database_without_a_schema_is_named_and_not_made(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "typo.db"
+    world.write_config("configmaps", database={"url": f"sqlite:///{file}"})
+    for arguments in (("status",), ("changes",), ("tables",), ("diff", "ConfigMap/a")):
+        code, output = await world.syncd(*arguments)
+        assert code == 1, output
+        assert output.startswith(f"syncd: sqlite:///{file}: ")
+        assert output.endswith("; run `syncd migrate`\n")
+    assert not file.exists()
 
 
 def ended(*command: str, out: Path) -> tuple[int, str]:
     """How a process ends whose stdout is this file: (exit code, stderr)."""
     with out.open("w") as file:
-        done = subprocess.run(  # noqa: S603
-            [sys.executable, *command], stdout=file, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        done = subprocess.run(
+            [sys.executable, *command],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
         )
     return done.returncode, done.stderr
 
@@ -114,7 +131,7 @@ async def test_a_reader_who_has_seen_enough_is_told_nothing(world: World) -> Non
     code, output = await world.syncd("sync")
     assert code == 0, output
     for form in ("table", "json", "csv"):
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, "-m", "syncd", "sql", "SELECT 1", "-o", form, "-c", str(config)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,0 +1,34 @@
+"""The configured database, for as long as a command needs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from syncd.config import Config
+
+if TYPE_CHECKING:
+    from syncd.store.database import Database
+
+
+@asynccontextmanager
+async def opened(config: Config, *, checked: bool = True) -> AsyncIterator[Database]:
+    """Closed at the end.
+
+    Args:
+        checked: only with the schema that this version needs.
+
+    Raises:
+        SchemaMismatch: it has another; says what to run.
+        StoreUnavailable: it does not answer.
+    """
+    from syncd.store.database import Database
+
+    database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
+    try:
+        if checked:
+            await database.check()
+        yield database
+    finally:
+        await database.close()
