@@ -43,7 +43,8 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
         if path.is_file():
             return path
         origin = "" if explicit else " (named by $SYNCD_CONFIG)"
-        raise ConfigError(f"{path}{origin}: no such file. A configuration to begin with:\n\n{MINIMAL}")
+        what = "is no file" if path.exists() else "no such file"
+        raise ConfigError(f"{path}{origin}: {what}. A configuration to begin with:\n\n{MINIMAL}")
     home = Path(environ.get("HOME") or "~").expanduser()
     places = [cwd / "syncd.yaml", home / ".config/syncd/syncd.yaml", Path("/etc/syncd/syncd.yaml")]
     for place in places:
@@ -96,7 +97,11 @@ def loads(text: str, path: Path, environ: Mapping[str, str]) -> Config:
     if not isinstance(source.data, dict):
         raise ConfigError(f"{path}: must be a mapping of keys, like\n\n{MINIMAL}")
     # A section whose keys are all commented out is as good as absent.
-    source.data = {key: value for key, value in source.data.items() if value is not None}
+    source.data = {
+        key: value
+        for key, value in source.data.items()
+        if value is not None or key not in Config.model_fields
+    }
     problems = list(source.problems)
     problems += _override(source, environ)
     config: Config | None = None

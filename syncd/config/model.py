@@ -6,7 +6,7 @@ A cluster's own `resources`, `exclude`, `reconcile` or `exec_allowed` replaces t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import combinations
 from pathlib import Path
@@ -314,19 +314,13 @@ class Config(Model):
     @field_validator("clusters")
     @classmethod
     def _distinct(cls, value: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
-        names = [cluster.name for cluster in value]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise ValueError(f"two clusters are named {', '.join(doubled)}; the name is a key of every table")
+        _once([cluster.name for cluster in value], "it is a key of every table")
         return value
 
     @field_validator("sinks")
     @classmethod
     def _each_once(cls, value: tuple[Sink, ...]) -> tuple[Sink, ...]:
-        names = [sink.name for sink in value]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise ValueError(f"two sinks are named {', '.join(doubled)}; the name is that of a cursor")
+        _once([sink.name for sink in value], "it is that of a cursor")
         return value
 
     @field_validator("resources")
@@ -371,6 +365,12 @@ class Config(Model):
 def _surroundings(info: ValidationInfo) -> tuple[Path, Mapping[str, str]]:
     context = info.context or {}
     return context.get("base", Path()), context.get("environ", {})
+
+
+def _once(names: Sequence[str], why: str) -> None:
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"has the name {', '.join(doubled)} twice; {why}")
 
 
 def _disjoint(entries: tuple[ResourceEntry, ...]) -> tuple[ResourceEntry, ...]:

@@ -178,14 +178,14 @@ def _looked_up(reference: str, base: Path, environ: Mapping[str, str]) -> str:
             with path.open("rb") as file:
                 data = file.read(_FILE_BYTES + 1)
             if len(data) > _FILE_BYTES:
-                raise ValueError(f"${{{reference}}}: {path} is larger than 1 MiB")
+                raise ValueError(f"needs {path}, which is larger than 1 MiB")
             return data.decode().rstrip("\r\n")
         except OSError as error:
-            raise ValueError(f"${{{reference}}}: cannot read {path}: {error.strerror}") from error
+            raise ValueError(f"needs {path}, which cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ValueError(f"${{{reference}}}: {path} is not UTF-8 text") from error
+            raise ValueError(f"needs {path}, which is not UTF-8 text") from error
     if not _VARIABLE.match(reference):
-        raise ValueError(f"${{{reference}}} names no variable; write $${{ for a plain ${{")
+        raise ValueError(f"has ${{{reference}}}, which names no variable; write $${{ for a plain ${{")
     if reference not in environ:
-        raise ValueError(f"the environment variable {reference} is not set")
+        raise ValueError(f"needs the environment variable {reference}, which is not set")
     return environ[reference]

@@ -237,11 +237,11 @@ def test_a_reference_may_stand_for_a_number() -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("${NOPE}", "the environment variable NOPE is not set"),
+        ("${NOPE}", "needs the environment variable NOPE, which is not set"),
         ("${a b}", "names no variable"),
         ("${}", "names no variable"),
         ("${A", "without its }"),
-        ("${file:nope}", "cannot read /etc/syncd/nope: No such file"),
+        ("${file:nope}", "needs /etc/syncd/nope, which cannot be read: No such file"),
     ],
 )
 def test_a_reference_that_leads_nowhere(reference: str, said: str) -> None:
@@ -270,7 +270,7 @@ def test_a_value_from_outside_is_not_repeated() -> None:
         ("clusters: [{name: a, labels: {on: off}}]", "must be text, not a boolean; put it in quotes"),
         ("clusters: [{name: 'a b'}]", "clusters[0].name ('a b') does not match"),
         ("clusters: []", "clusters must not be empty"),
-        ("clusters: [{name: a}, {name: a}]", "two clusters are named a"),
+        ("clusters: [{name: a}, {name: a}]", "clusters has the name a twice"),
         ("clusters: [{name: a}]", "nothing is selected for a"),
         ("resources: [{namespaces: [a]}]", "resources[0].name is missing"),
         ("resources: pods", "resources must be a list"),
@@ -297,6 +297,7 @@ def test_a_value_from_outside_is_not_repeated() -> None:
         ("a: &a [*a]", "an alias that holds itself"),
         ("a: " + "[" * 5000, "nested too deeply"),
         ("clusters: ~\n1: 2", "clusters is missing"),
+        ("servr:", "servr is no key of syncd's; did you mean `server`?"),
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_fault(text: str, said: str) -> None:
@@ -351,6 +352,8 @@ def test_the_usual_places(tmp_path: Path) -> None:
     named.write_text(MINIMAL)
     assert find(None, {**home, "SYNCD_CONFIG": "named.yaml"}, tmp_path) == named
     assert find(Path("syncd.yaml"), {"SYNCD_CONFIG": str(named)}, tmp_path) == here
+    with pytest.raises(ConfigError, match="is no file"):
+        find(tmp_path, home, tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
         find(Path("nope.yaml"), home, tmp_path)
 
