@@ -239,9 +239,11 @@ def migrate(
 
 @app.command()
 def simulate(
-    port: Annotated[int, typer.Option(help="Where to listen on 127.0.0.1; 0 picks a free port.")] = 8001,
-    pods: Annotated[int, typer.Option(help="Pods to begin with; other kinds in proportion.")] = 1000,
-    churn: Annotated[float, typer.Option(help="Changes a second.")] = 20.0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen on 127.0.0.1; 0 picks a free port.")
+    ] = 8001,
+    pods: Annotated[int, typer.Option(min=0, help="Pods to begin with; other kinds in proportion.")] = 1000,
+    churn: Annotated[float, typer.Option(min=0, help="Changes a second.")] = 20.0,
     seed: Annotated[int, typer.Option(help="The same seed makes the same cluster.")] = 0,
     kubeconfig: Annotated[Path, typer.Option(help="Where to write a kubeconfig for it.")] = Path(
         "simulator.kubeconfig"
@@ -255,20 +257,21 @@ def simulate(
     async def work() -> int:
         stop = stop_on_signals()
         simulator = Simulator(seed=seed, remember=False, history=20_000)  # it may run for days
-        Workload(simulator, seed=seed).fill(pods)
+        workload = Workload(simulator, seed=seed)
+        workload.fill(pods)
 
         def ready(url: str) -> None:
             typer.echo(f"{url} serves {pods} pods and more, {churn:g} changes a second")
             typer.echo(f"kubectl --kubeconfig {kubeconfig} get pods -A")
 
         try:
-            await first(
-                stop, run_simulator(simulator, port=port, kubeconfig=kubeconfig, churn=churn, ready=ready)
-            )
+            serving = run_simulator(workload, port=port, kubeconfig=kubeconfig, churn=churn, ready=ready)
+            await first(stop, serving)
         except OSError as error:
-            raise ConfigError(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; choose another --port"
-            ) from error
+            what = f"write {error.filename}" if error.filename else f"listen on 127.0.0.1:{port}"
+            option = "--kubeconfig" if error.filename else "--port"
+            reason = os.strerror(error.errno or 0)
+            raise ConfigError(f"cannot {what}: {reason}; choose another {option}") from error
         return DONE
 
     perform(work)

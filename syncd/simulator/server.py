@@ -138,29 +138,24 @@ def write_kubeconfig(
 
 
 async def run_simulator(
-    simulator: Simulator | None = None,
+    workload: Workload,
     *,
-    host: str = "127.0.0.1",
     port: int = 0,
     kubeconfig: Path | str | None = None,
-    pods: int = 0,
     churn: float = 0.0,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve a simulator until the task is cancelled.
+    """Serves a workload's simulator, which goes on changing, until the task is cancelled.
 
     Args:
-        simulator: left out: a new one, which forgets its past so that it may run for days.
         kubeconfig: where to write one.
-        pods: fill it with so many, and what belongs around them.
         churn: changes a second.
         ready: called with the URL once it answers.
+
+    Raises:
+        OSError: the port is taken or, with `filename`, the kubeconfig cannot be written.
     """
-    simulator = simulator or Simulator(history=20_000, remember=False)
-    workload = Workload(simulator)
-    if pods:
-        workload.fill(pods)
-    async with SimulatorServer(simulator, host, port) as server:
+    async with SimulatorServer(workload.simulator, port=port) as server:
         if kubeconfig is not None:
             write_kubeconfig(kubeconfig, server.url)
         if ready is not None:

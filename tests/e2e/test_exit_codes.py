@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -146,3 +147,22 @@ async def test_a_reader_who_has_seen_enough_is_told_nothing(world: World) -> Non
 
 def test_an_interrupt_while_it_starts_is_130(tmp_path: Path) -> None:
     assert ended("-c", INTERRUPTED, out=tmp_path / "out") == (130, "")
+
+
+def test_a_simulator_that_cannot_begin_is_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for options, said in (
+            (("--port", port), f"syncd: cannot listen on 127.0.0.1:{port}: Address already in use"),
+            (
+                ("--port", "0", "--kubeconfig", "/no/such/file"),
+                "syncd: cannot write /no/such/file: No such file",
+            ),
+            (("--port", "70000"), "65535"),
+            (("--pods", "-1"), "0"),
+            (("--churn", "-1"), "0"),
+        ):
+            arguments = ("--pods", "1", "--kubeconfig", str(tmp_path / "kubeconfig"), *options)
+            code, complaint = ended("-m", "syncd", "simulate", *arguments, out=tmp_path / "out")
+            assert (code, said in complaint) == (2, True), complaint
+            assert "Traceback" not in complaint

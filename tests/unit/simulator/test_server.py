@@ -12,6 +12,7 @@ import trustme
 
 from syncd.simulator.server import SimulatorServer, run_simulator, write_kubeconfig
 from syncd.simulator.simulator import Simulator
+from syncd.simulator.workload import Workload
 
 
 async def test_tls(tmp_path: Path) -> None:
@@ -52,8 +53,10 @@ async def test_a_simulator_outlives_its_server() -> None:
 async def test_running_for_good(tmp_path: Path) -> None:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     config = tmp_path / "kubeconfig"
+    workload = Workload(Simulator())
+    workload.fill(20)
     running = asyncio.create_task(
-        run_simulator(pods=20, churn=100, kubeconfig=config, ready=ready.set_result)
+        run_simulator(workload, churn=100, kubeconfig=config, ready=ready.set_result)
     )
     url = await asyncio.wait_for(ready, 30)
     assert json.loads(config.read_text())["clusters"][0]["cluster"]["server"] == url
