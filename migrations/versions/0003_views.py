@@ -179,7 +179,8 @@ def downgrade() -> None:
         for name, _, _ in POD_COLUMNS:
             op.drop_column("syncd_objects", name)
         op.execute("DROP FUNCTION syncd_pod(jsonb, text)")
-        for function in ("cores(text)", "units(text)", "time(text)", "time(jsonb)", "json(jsonb)"):
+        functions = ("cores(text)", "units(text)", "time(text)", "time(jsonb)", "json(jsonb)")
+        for function in (*functions, "pod_cores(jsonb, text)", "pod_bytes(jsonb, text)"):
             op.execute(f"DROP FUNCTION IF EXISTS syncd_{function}")
     op.drop_table("syncd_view_columns")
     op.drop_table("syncd_views")

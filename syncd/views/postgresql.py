@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from syncd.views.expression import Listing, Over, Path, Type
+from syncd.views.expression import Call, Expression, Listing, Literal, Over, Path, Type
 from syncd.views.render import SPACES, Frame, Frames, Renderer, quoted
 
 _FACTORS = (
@@ -48,6 +48,30 @@ BEGIN
 END $$"""
 
 
+def _bounded(number: str) -> str:
+    """Not more than a bigint holds; NULL for NULL, which `least` does not give."""
+    return f"(CASE WHEN {number} > {_MOST} THEN {_MOST} ELSE {number} END)"
+
+
+def _asked_for(name: str, kind: str, resource: str, convert: str, total: str) -> str:
+    """A function of what a pod's containers and sidecars ask for, or what it states as a whole. As subqueries
+    in the view the four of them were half the time in which any query of pods was planned.
+    """
+    part = f"SELECT sum({convert}(e.value -> 'resources' -> field ->> '{resource}')) FROM jsonb_path_query"
+    return f"""
+CREATE OR REPLACE FUNCTION {name}(object jsonb, field text) RETURNS {kind}
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
+DECLARE
+  plain {total} := ({part}(object, 'strict $.spec.containers[*]', '{{}}', true) AS e(value));
+  sidecars {total} := ({part}(object,
+    'strict $.spec.initContainers[*] ? (@.restartPolicy == "Always")', '{{}}', true) AS e(value));
+  whole {kind} := {convert}(object -> 'spec' -> 'resources' -> field ->> '{resource}');
+  total {total} := coalesce(plain + sidecars, plain, sidecars);
+BEGIN
+  RETURN coalesce(whole, {_bounded("total") if kind == "bigint" else "total"});
+END $$"""
+
+
 FUNCTIONS = {
     "syncd_cores": _quantity("syncd_cores", "double precision", "ceil(exact * 1000) / 1000"),
     "syncd_units": _quantity("syncd_units", "bigint", f"greatest(least(ceil(exact), {_MOST}), -{_MOST})"),
@@ -76,6 +100,10 @@ AS $$ BEGIN
       FROM jsonb_array_elements(document) WITH ORDINALITY AS e(value, place)), '') || ']'
     ELSE document::text END;
 END $$""",
+    "syncd_pod_cores": _asked_for(
+        "syncd_pod_cores", "double precision", "cpu", "syncd_cores", "double precision"
+    ),
+    "syncd_pod_bytes": _asked_for("syncd_pod_bytes", "bigint", "memory", "syncd_units", "numeric"),
 }
 """What the views call, in the order in which they are made."""
 
@@ -91,6 +119,10 @@ class PostgresqlRenderer(Renderer):
         "pod_restarts": "o.pod_restarts",
         "pod_last_restart": "syncd_time(to_jsonb(syncd_pod(o.object, 'restarted')))",
         "pod_ready": "syncd_pod(o.object, 'ready')::bigint",
+        "pod_cpu_requests": "syncd_pod_cores(o.object, 'requests')",
+        "pod_cpu_limits": "syncd_pod_cores(o.object, 'limits')",
+        "pod_memory_requests": "syncd_pod_bytes(o.object, 'requests')",
+        "pod_memory_limits": "syncd_pod_bytes(o.object, 'limits')",
     }
 
     def null(self, kind: Type) -> str:
@@ -138,11 +170,35 @@ class PostgresqlRenderer(Renderer):
             guarded = f"CASE jsonb_typeof({value}) WHEN 'array' THEN nullif({value}, '[]') END"
             found = f"jsonb_array_elements(coalesce({guarded}, '[null]'))"
         else:
-            # Strict and silent: anything but an array has no items. The document is unpacked once.
-            place = quoted("strict $" + "".join(map(_step, listing.path.keys)) + "[*]")
-            found = f"jsonb_path_query({self.base(listing.path, frames)}, {place}, '{{}}', true)"
+            found = f"jsonb_path_query({self._items(listing, frames)})"
         source = f"{found} WITH ORDINALITY AS {alias}(value, ordinal)"
         return source, "", f"{alias}.ordinal"
+
+    def _items(self, listing: Listing, frames: Frames, condition: str = "") -> str:
+        """The arguments of a jsonpath function for the items. Strict and silent: anything but an array has
+        none. The document is unpacked once.
+        """
+        place = quoted("strict $" + "".join(map(_step, listing.path.keys)) + "[*]" + condition)
+        return f"{self.base(listing.path, frames)}, {place}, '{{}}', true"
+
+    def picked(self, over: Over, frames: Frames) -> str:
+        """A jsonpath: planned in a tenth of the time of a subquery, which every query of a view pays for,
+        whether it wants the column or not.
+        """
+        listing, *inner = over.lists
+        holds = None if over.where is None else _condition(over.where)
+        if inner or listing.entries or listing.outer or holds == "":
+            return ""
+        items = self._items(listing, frames, f" ? ({holds})" if holds else "")
+        match over.fold, over.value:
+            case "count", _:
+                return f"jsonb_array_length(jsonb_path_query_array({items}))::bigint"
+            case "exists", _:
+                return f"coalesce(jsonb_path_exists({items}), false)"
+            case "first", Path((*outer, last), Type.TEXT, 0, False):
+                found = " -> ".join([f"jsonb_path_query_first({items})", *map(_key, outer)])
+                return f"({found} ->> {_key(last)})"
+        return ""
 
     def bytewise(self, text: str) -> str:
         return f'{text} COLLATE "C"'
@@ -197,11 +253,6 @@ class PostgresqlRenderer(Renderer):
         raise AssertionError(name)
 
 
-def _bounded(number: str) -> str:
-    """Not more than a bigint holds; NULL for NULL, which `least` does not give."""
-    return f"(CASE WHEN {number} > {_MOST} THEN {_MOST} ELSE {number} END)"
-
-
 def _selector(value: str) -> str:
     labels = f"{value} -> 'matchLabels'"
     expressions = f"{value} -> 'matchExpressions'"
@@ -222,6 +273,22 @@ def _selector(value: str) -> str:
         f" FROM jsonb_array_elements(CASE jsonb_typeof({expressions}) WHEN 'array' THEN {expressions} END)"
         " WITH ORDINALITY AS x(value, ordinal)) AS r)"
     )
+
+
+def _condition(where: Expression) -> str:
+    """A condition of an item as jsonpath's, '' where that has no equal."""
+    match where:
+        case Call("=", (Path(keys, Type.TEXT, 0, False), Literal(str(text)))) if (
+            text.isalpha() and text not in ("true", "false")
+        ):
+            # Only a text is spelt so: a number, true or false that `->>` would write alike cannot be meant.
+            return f'@{"".join(map(_step, keys))} == "{text}"'
+        case Call("coalesce", (Path(keys, Type.BOOLEAN, 0, False), Literal(False))):
+            return f"@{''.join(map(_step, keys))} == true"
+        case Call("and", parts):
+            conditions = [_condition(part) for part in parts]
+            return " && ".join(conditions) if all(conditions) else ""
+    return ""
 
 
 def _step(key: str | int) -> str:

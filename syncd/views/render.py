@@ -97,7 +97,7 @@ class Renderer(ABC):
             case Case():
                 return self._case(expression, frames)
             case Over():
-                return self._over(expression, frames)
+                return self.picked(expression, frames) or self._over(expression, frames)
             case Call():
                 return self._call(expression, frames)
 
@@ -219,6 +219,10 @@ class Renderer(ABC):
     @abstractmethod
     def operation(self, name: str, arguments: list[str]) -> str:
         """now, elapsed, cores, units, integer, whole, together, trim, line, find, plain."""
+
+    def picked(self, over: Over, frames: Frames) -> str:
+        """What the dialect has for a fold besides a subquery over the items; '' for nothing."""
+        return ""
 
     @staticmethod
     def base(path: Path, frames: Frames) -> str:

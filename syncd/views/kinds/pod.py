@@ -177,7 +177,8 @@ def _sum(field: str, resource: str) -> Expression:
         total(_CONTAINERS, each),
         Let("sidecars", total(_INIT_CONTAINERS, each, _RESTARTABLE), summed),
     )
-    return coalesce(convert(path("spec.resources", field, resource)), both_sums)
+    whole = convert(path("spec.resources", field, resource))
+    return Named(f"pod_{resource}_{field}", coalesce(whole, both_sums))
 
 
 _NUMBER = Type.INTEGER
