@@ -7,13 +7,13 @@ dropped, every other byte is copied. Only what is redacted is decoded in full (m
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
 from syncd.core.errors import UNDECODABLE, ProtocolError
-from syncd.core.nesting import DEEPEST, shallow, too_deep
+from syncd.core.mending import decoded, spelt
+from syncd.core.nesting import shallow, too_deep
 from syncd.core.number import values
 from syncd.core.resource import Resource
 
@@ -26,7 +26,6 @@ _LONGEST_UID = 253
 would be an object that whoever writes it can hide. Real ones have 36.
 """
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _RAW_MAP = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
 
@@ -62,7 +61,7 @@ class Item(msgspec.Struct, frozen=True):
         owner_uid: the controller's uid, else the first owner's, else None; None too where it cannot be one.
         labels, annotations: JSON text of a map, None where the API has none.
         document: JSON text of the whole object as it is stored.
-        altered: what had to be changed to store it ("NUL", "DEPTH" or both), '' when nothing.
+        altered: what had to be changed to store it ("NUL", "HALF", "DEPTH"), '' when nothing.
     """
 
     key: str
@@ -140,10 +139,7 @@ class Transform:
             ProtocolError: the bytes are not a Kubernetes object.
         """
         try:
-            try:
-                metadata = _HEAD.decode(raw).metadata
-            except RecursionError:
-                metadata = _HEAD.decode(shallow(bytes(raw))).metadata
+            metadata = decoded(_HEAD, raw).metadata
         except UNDECODABLE as error:
             raise ProtocolError(f"not an object of {self.resource.qualified}: {error}") from error
         if not metadata.name:
@@ -162,13 +158,8 @@ class Transform:
         Raises:
             ProtocolError: the bytes are not a Kubernetes object.
         """
-        altered = ""
-        data = bytes(raw)
-        if b"\\u0000" in data:  # PostgreSQL's jsonb refuses it; the same on every database
-            data, count = _NUL.subn(rb"\1\\ufffd", data)
-            altered = "NUL" if count else ""
         try:
-            fields = _fields(data)
+            fields, said = _fields(raw)
             raw_metadata = fields["metadata"]
             metadata = _METADATA.decode(raw_metadata)
             if self.redacts:
@@ -181,7 +172,8 @@ class Transform:
                 fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
             if "kind" not in fields or "apiVersion" not in fields:
                 fields = {"kind": self._kind, "apiVersion": self._api_version, **fields}
-            encoded = _ENCODER.encode(fields)
+            encoded, found = spelt(_ENCODER.encode(fields))
+            altered = said or found
             if too_deep(encoded):
                 encoded, altered = shallow(encoded), f"{altered} DEPTH".strip()
             document = _text(encoded)
@@ -210,11 +202,13 @@ class Transform:
         )
 
 
-def _fields(data: bytes) -> dict[str, msgspec.Raw]:
+def _fields(raw: bytes | msgspec.Raw) -> tuple[dict[str, msgspec.Raw], str]:
+    """An object's fields, and what had to be changed to read them."""
     try:
-        return _RAW_MAP.decode(data)
-    except RecursionError:  # an envelope may have been read with more of the stack to spare
-        return _RAW_MAP.decode(shallow(data, DEEPEST + 1))
+        return _RAW_MAP.decode(raw), ""
+    except (msgspec.DecodeError, RecursionError):
+        data, said = spelt(bytes(raw))
+        return decoded(_RAW_MAP, data), said
 
 
 class _Definition(msgspec.Struct):
@@ -266,7 +260,7 @@ def _text(data: bytes) -> str:
 
 def _map_text(raw: msgspec.Raw) -> str | None:
     data = bytes(raw)
-    return None if data in (b"", b"null") else _text(data)
+    return None if data in (b"", b"null") else _text(spelt(data)[0])
 
 
 def _owner(owners: list[_Owner] | None) -> str | None:

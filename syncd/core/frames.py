@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 import msgspec
 
 from syncd.core.errors import UNDECODABLE, ApiError, ProtocolError
-from syncd.core.nesting import DEEPEST, shallow
+from syncd.core.mending import decoded
 from syncd.core.status import api_error
 
 MAX_LINE = 64 * 1024 * 1024
@@ -83,20 +82,6 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMeta
 
 
-_ENVELOPE_LEVELS = 3  # above an object
-_Envelope = TypeVar("_Envelope")
-
-
-def _decoded(decoder: msgspec.json.Decoder[_Envelope], data: bytes) -> _Envelope:
-    """One object that is nested past any decoder's reach must not hide the others: it is cut, as
-    `syncd.core.document` cuts it when it stores it.
-    """
-    try:
-        return decoder.decode(data)
-    except RecursionError:
-        return decoder.decode(shallow(data, DEEPEST + 2 * _ENVELOPE_LEVELS))
-
-
 _EVENT = msgspec.json.Decoder(_EventEnvelope)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -136,7 +121,7 @@ def parse_frame(line: bytes) -> Frame | None:
         ProtocolError: the line is not an event.
     """
     try:
-        envelope = _decoded(_EVENT, line)
+        envelope = decoded(_EVENT, line)
     except UNDECODABLE as error:
         raise ProtocolError(f"not a watch event ({len(line)} bytes): {error}") from error
     try:
@@ -191,7 +176,7 @@ def parse_page(body: bytes, *, versioned: bool = True) -> Page:
         ProtocolError: not a list, or a list without a version: nothing may be concluded from it.
     """
     try:
-        envelope = _decoded(_LIST, body)
+        envelope = decoded(_LIST, body)
     except UNDECODABLE as error:
         raise ProtocolError(f"not a list ({len(body)} bytes): {error}") from error
     metadata = envelope.metadata

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from syncd.core.errors import ApiError, ConnectionLost, ProtocolError, Unauthorized
-from syncd.core.nesting import shallow
+from syncd.core.mending import decoded
 from syncd.core.ports import ListRequest, WatchRequest
 from syncd.core.resource import Stream
 from syncd.core.status import api_error
@@ -34,6 +34,7 @@ from syncd.kube.transport import NETWORK_ERRORS, Transport, lost
 JSON = "application/json"
 _METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_WATCH = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+_ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 _ERROR_BODY_LIMIT = 64 * 1024  # bytes; a Status is a few hundred
 _ERROR_BODY_SECONDS = 5.0
 _WRITE_SECONDS = 30.0
@@ -219,10 +220,7 @@ class KubeClient:
         (0.3 ms a megabyte: the values are skipped over, not built.)
         """
         try:
-            try:
-                msgspec.json.decode(body, type=msgspec.Raw)
-            except RecursionError:
-                msgspec.json.decode(shallow(body), type=msgspec.Raw)
+            decoded(_ANYTHING, body)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise ConnectionLost(
                 f"{self._what(ask)}: the body is not a complete JSON document: {exc}", connected=True

@@ -351,6 +351,20 @@ async def test_numbers_of_any_size_hold_nothing_up(bench: Bench, number: str) ->
     assert paths == [["spec.size"], ["spec.size"]]
 
 
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDC00x", r"\udc00\ud800", r"\\\uD83D"])
+async def test_half_a_character_holds_nothing_up(bench: Bench, half: str) -> None:
+    """Nor whether an escape in it means a character; and it may be in a name of a field."""
+    await bench.live(bench.settings(history=History(Record.CHANGES)))
+    bench.api.dropping = True
+    for size in range(2):
+        value = bench.api.put("a", data={"KEY": size, "kept": "\U0001f600"})
+        bench.api.send(line("MODIFIED", value).replace(b"KEY", half.encode()))
+    await bench.level()
+    [document] = bench.look("SELECT json_extract(object, '$.spec.data.kept') FROM syncd_objects")
+    assert document == ("\U0001f600",)
+    assert bench.look("SELECT change_type FROM syncd_changes") == [("created",), ("updated",)]
+
+
 # --- the database -----------------------------------------------------------------------------------
 
 
