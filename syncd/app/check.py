@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from syncd.app.cluster_check import ClusterCheck
+from syncd.app.cluster_check import ClusterCheck, Expected
 from syncd.app.database_check import check_database, check_room
 from syncd.app.finding import Finding, Kind, Severity, ok
 from syncd.config import Config
@@ -38,8 +38,10 @@ async def check_all(config: Config, now: datetime | None = None) -> tuple[list[F
     findings = [_configuration(config), *database]
     for check in checks:
         findings += check.findings
-    if inspection is not None:
-        findings.append(check_room(inspection, [check.expected for check in checks]))
+    expected = [check.expected for check in checks]
+    if inspection is not None and any(expected):
+        unknown = Expected(exact=False)
+        findings.append(check_room(inspection, [each or unknown for each in expected]))
     return findings, verdict(findings)
 
 

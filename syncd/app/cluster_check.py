@@ -47,12 +47,12 @@ class ClusterCheck:
 
     Attributes:
         findings: in order, once run.
-        expected: of all streams.
+        expected: of all streams, None where that was not learnt.
     """
 
     def __init__(self, config: Config, cluster: Cluster, now: datetime) -> None:
         self.findings: list[Finding] = []
-        self.expected = Expected()
+        self.expected: Expected | None = None
         self._config = config
         self._cluster = cluster
         self._now = now
@@ -60,14 +60,16 @@ class ClusterCheck:
 
     async def run(self) -> None:
         """Asks everything; what goes wrong is a finding."""
+        server = ""
         try:
             opened = client(self._config, self._cluster)
+            server = opened.connection.server
             self._expiry("the client certificate", client_expiry(opened.connection), "renew it and its key")
             async with opened:
                 await self._reachable(opened)
                 await self._answering(opened)
         except SyncdError as problem:
-            self.findings.append(_refused(self._cluster.name, problem))
+            self.findings.append(_refused(self._cluster.name, server, problem))
 
     async def _reachable(self, opened: KubeClient) -> None:
         name, version, times = self._cluster.name, "", list[float]()
@@ -216,10 +218,10 @@ class ClusterCheck:
             self.findings.append(ok(name, "certificate", f"{what} is good until {day(expiry)}"))
 
 
-def _refused(name: str, problem: SyncdError) -> Finding:
+def _refused(name: str, server: str, problem: SyncdError) -> Finding:
     """Why a cluster could not be asked at all."""
-    if isinstance(problem, ConfigError):
-        return error(name, "configuration", str(problem), "mend it", Kind.CONFIG)
+    if isinstance(problem, ConfigError):  # it says itself what to do
+        return error(name, "configuration", str(problem), "", Kind.CONFIG)
     if isinstance(problem, Unauthorized):
         step = "log in anew, or mend the user in the kubeconfig"
         return error(name, "login", f"the log-in is refused: {problem}", step)
@@ -236,8 +238,8 @@ def _refused(name: str, problem: SyncdError) -> Finding:
             "run the kubeconfig's log-in command by hand, as the user and with the environment that syncd has"
         )
         return error(name, "login", f"the log-in fails: {problem}", step, Kind.UNCHECKED)
-    step = "see that the server of the kubeconfig is right, runs, and can be reached from here"
-    return error(name, "reachable", str(problem), step, Kind.UNCHECKED)
+    step = "see that this is the server, that it runs, and that it can be reached from here"
+    return error(name, "reachable", f"{server}: {problem}", step, Kind.UNCHECKED)
 
 
 def _softened(finding: Finding, need: Need) -> Finding:

@@ -89,6 +89,8 @@ def _file_obstacles(path: Path) -> tuple[tuple[str, str], ...]:
     folder = path.parent
     if not folder.is_dir():
         return ((f"there is no directory {folder}", f"mkdir -p {folder}"),)
+    if path.exists() and not path.is_file():
+        return ((f"{path} is no file", "name one in database.url"),)
     obstacles: list[tuple[str, str]] = []
     if not os.access(folder, os.W_OK | os.X_OK):
         obstacles.append(

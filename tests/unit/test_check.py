@@ -119,7 +119,10 @@ async def test_a_cluster_that_does_not_answer_is_not_checked_and_the_other_is(tm
         findings, _ = await check_all(cluster.config)
     assert output.code == 1
     assert output.json["verdict"] == "unchecked"
-    assert one(findings, "reachable", "away").kind is Kind.UNCHECKED
+    reachable = one(findings, "reachable", "away")
+    assert reachable.kind is Kind.UNCHECKED
+    assert reachable.message.startswith(f"http://127.0.0.1:{port}: ")
+    assert one(findings, "room").message.startswith("at least ")
     assert one(findings, "permissions", "c").severity is Severity.OK
 
 
@@ -130,7 +133,9 @@ async def test_a_kubeconfig_that_is_not_there_is_the_configurations_fault(tmp_pa
         cluster.file.write_text("clusters: {}")
         broken = await cluster.run("check", "-o", "json")
     assert output.code == 2
-    assert "nowhere" in output.out
+    (fault,) = [each for each in output.json["findings"] if each["severity"] == "error"]
+    assert "nowhere" in fault["message"]
+    assert not [each for each in output.json["findings"] if each["check"] == "room"], "nothing was counted"
     assert broken.code == 2
     assert broken.out == ""
 
@@ -285,6 +290,14 @@ async def test_a_directory_that_is_not_there_would_fail(tmp_path: Path) -> None:
     assert result is Verdict.FAILS
     assert one(findings, "privileges").next_step == f"mkdir -p {tmp_path}/not/there"
     assert not (tmp_path / "not").exists()
+
+
+async def test_a_directory_in_place_of_the_file_would_fail(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.configure(database={"url": f"sqlite:///{tmp_path}"})
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert one(findings, "privileges").message == f"{tmp_path} is no file"
 
 
 async def test_a_file_that_may_not_be_written_would_fail(
