@@ -31,6 +31,8 @@ ROW_ERRORS: tuple[type[BaseException], ...] = (*DRIVER_ERRORS, UnicodeError, Ove
 _ROW_CLASSES = frozenset({"22", "23", "54"})
 _SQLITE_ROW = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH})
 _LOST = frozenset({"08", "57"})  # connection exception, operator intervention
+_USELESS = frozenset({"25006", "26000"})
+"""The server became a standby, or forgot what the session had prepared: another connection may do better."""
 _SQLITE_LOST = frozenset(
     {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
     | {sqlite3.SQLITE_READONLY}  # also where the file was moved away under the connection
@@ -69,7 +71,7 @@ def is_disconnect(error: BaseException) -> bool:
     if isinstance(cause, psycopg.Error):
         if isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and cause.sqlstate is None:
             return True
-        return (cause.sqlstate or "")[:2] in _LOST
+        return (cause.sqlstate or "")[:2] in _LOST or cause.sqlstate in _USELESS
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_LOST
     return isinstance(cause, (OSError, TimeoutError))
