@@ -58,4 +58,4 @@ def verdict(findings: Sequence[Finding]) -> Verdict:
 def _configuration(config: Config) -> Finding:
     count = sum(len(config.selections(cluster)) for cluster in config.clusters)
     names = ", ".join(cluster.name for cluster in config.clusters)
-    return ok("configuration", "configuration", f"clusters {names}; {count} entries of resources")
+    return ok("configuration", "configuration", f"clusters: {names}; entries of resources: {count}")

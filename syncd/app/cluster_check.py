@@ -11,7 +11,7 @@ from statistics import median
 
 from syncd.app.client import client
 from syncd.app.finding import Finding, Kind, error, ok, warning
-from syncd.app.quantity import day, size
+from syncd.app.quantity import counted, day, size
 from syncd.config import Cluster, Config
 from syncd.core.access import Need, needs
 from syncd.core.document import Transform
@@ -136,10 +136,9 @@ class ClusterCheck:
                 unlisted.add((need.group, need.resource, need.namespace))
         if not refused:
             vital = [need for need in wanted if need.vital]
-            resources = len({(need.group, need.resource) for need in vital})
-            message = (
-                f"may list and watch all that is selected: {resources} resources in {len(vital)} streams"
-            )
+            resources = counted(len({(need.group, need.resource) for need in vital}), "resource")
+            streams = counted(len(vital), "stream")
+            message = f"may list and watch all that is selected: {resources} in {streams}"
             self.findings.append(ok(self._cluster.name, "permissions", message))
         return unlisted
 
@@ -178,7 +177,7 @@ class ClusterCheck:
             if expected.rows
         )
         least = "" if self.expected.exact else "at least "
-        total = f"{least}{self.expected.rows:,} objects of {size(self.expected.bytes)}"
+        total = f"{least}{counted(self.expected.rows, 'object')} of {size(self.expected.bytes)}"
         message = f"expect {total}" + (f"; the largest: {named}" if named else "")
         self.findings.append(ok(self._cluster.name, "size", message))
 

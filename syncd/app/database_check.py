@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from syncd.app.cluster_check import Expected
 from syncd.app.finding import Finding, Kind, error, ok, warning
-from syncd.app.quantity import size
+from syncd.app.quantity import counted, size
 from syncd.config import Config
 from syncd.core.errors import ConfigError, StoreError
 from syncd.store.database import Database
@@ -77,7 +77,7 @@ def check_room(found: Inspection, expected: Sequence[Expected]) -> Finding:
     rows = sum(each.rows for each in expected)
     total = round(DISK_PER_BYTE * sum(each.bytes for each in expected)) + DISK_PER_ROW * rows
     least = "" if all(each.exact for each in expected) else "at least "
-    wanted = f"{least}{rows:,} objects, about {size(total)} on disk"
+    wanted = f"{least}{counted(rows, 'object')}, about {size(total)} on disk"
     if found.free_bytes is None:
         return ok(SUBJECT, "room", f"{wanted}; it holds {size(found.used_bytes)} now")
     message = f"{wanted}; it holds {size(found.used_bytes)} now, and {size(found.free_bytes)} are free"

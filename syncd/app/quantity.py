@@ -1,4 +1,4 @@
-"""Bytes and moments as people read them."""
+"""Bytes, numbers and moments as people read them."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def size(count: float) -> str:
 def day(moment: datetime) -> str:
     """`2027-01-31`."""
     return moment.strftime("%Y-%m-%d")
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 object`, `2,000 objects`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -287,11 +287,15 @@ def demo(
     """Show all of it in half a minute: a simulated cluster, a kill, an expired version, drift, and a proof.
     Needs no cluster and no database server. 1: the table does not equal the cluster.
     """
-    from syncd.cli import report
+    from rich.console import Console
+
     from syncd.demo.play import Play, Settings
 
     seconds = None if forever else given_duration(length, "--for").total_seconds()
-    play = Play(Settings(seconds, pods, directory), report.console())
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(width=200, no_color=True, markup=False, emoji=False)
+    play = Play(Settings(seconds, pods, directory), console)
 
     async def work() -> int:
         stopped = await first(stop_on_signals(), play.run())

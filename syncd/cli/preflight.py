@@ -12,6 +12,8 @@ import typer
 
 from syncd.app import rbac as accounts
 from syncd.app.finding import Finding, Severity
+from syncd.app.quantity import counted
+from syncd.cli.columns import columns
 from syncd.cli.exit import DONE, FAILED, FINDINGS, USAGE, perform
 from syncd.cli.options import ConfigOption, Output, OutputOption, load_config
 from syncd.config import Cluster, Config
@@ -249,12 +251,9 @@ def _print_inventory(inventory: Inventory, *, every: bool) -> None:
         resource = each.resource
         named = (resource.qualified, resource.version, resource.kind, mirrored)
         rows.append((*named, ", ".join(entries), scopes or each.detail))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     count = sum(bool(each.streams) for each in inventory.resources)
     typer.echo(f"{inventory.cluster}: {count} of {len(inventory.resources)} resources are mirrored")
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+    typer.echo(columns(rows))
     if len(shown) < len(inventory.resources):
         left = len(inventory.resources) - len(shown)
         typer.echo(f"and {left} that no entry means (--all lists them)")
@@ -279,4 +278,5 @@ def _print_findings(findings: list[Finding]) -> None:
         if each.next_step:
             typer.echo(f"{'':<8} {'':<{width}}  -> {each.next_step}")
     counts = {severity: sum(each.severity is severity for each in findings) for severity in Severity}
-    typer.echo(f"{counts[Severity.ERROR]} errors, {counts[Severity.WARNING]} warnings")
+    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
+    typer.echo(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from syncd.app.daemon import Daemon
+from syncd.app.quantity import counted
 from syncd.app.reconciling import Run
 from syncd.cli.exit import is_terminal
 from syncd.core.resource import State
@@ -70,7 +71,9 @@ class SyncProgress:
         reflectors = self._daemon.reflectors
         live = sum(reflector.live for reflector in reflectors)
         rows = sum(reflector.row.object_count for reflector in reflectors if reflector.row)
-        typer.echo(f"{live} of {len(reflectors)} streams live, {rows} objects", err=True)
+        typer.echo(
+            f"{live} of {counted(len(reflectors), 'stream')} live, {counted(rows, 'object')}", err=True
+        )
 
 
 class ReconcileProgress:
@@ -101,7 +104,9 @@ class ReconcileProgress:
         elif time.monotonic() - self._said_at >= PLAIN_EVERY:
             self._said_at = time.monotonic()
             typer.echo(
-                f"{run.done} of {run.streams} streams, {run.checked} objects checked  {run.current}", err=True
+                f"{run.done} of {counted(run.streams, 'stream')}, "
+                f"{counted(run.checked, 'object')} checked  {run.current}",
+                err=True,
             )
 
 

@@ -6,9 +6,10 @@ import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from syncd.app.quantity import counted
+from syncd.cli.columns import columns
 from syncd.cli.options import json_text
 from syncd.core.freshness import Sign, Verdict, verdict
 from syncd.core.selection import NOT_ALL
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
     from syncd.store.status import Status, StreamStatus
 
 _COUNTS = ("checked", "missing", "stale", "ghost", "altered", "repaired")
-
-
-def console() -> Console:
-    """Stdout, never narrower than a table needs where nobody looks. Brackets of selectors and errors
-    are text, and no markup.
-    """
-    plain = Console(markup=False, emoji=False)
-    return plain if plain.is_terminal else Console(width=200, no_color=True, markup=False, emoji=False)
 
 
 def verdicts(status: Status, max_lag: timedelta) -> dict[int, Verdict]:
@@ -62,51 +55,47 @@ def status_json(status: Status, max_lag: timedelta) -> str:
 
 def print_status(status: Status, max_lag: timedelta) -> None:
     """A line for the daemon, a row a stream."""
-    out, found, lease = console(), verdicts(status, max_lag), status.lease
+    found, lease = verdicts(status, max_lag), status.lease
     if lease is None:
-        out.print("daemon: none holds this database", highlight=False)
+        typer.echo("daemon: none holds this database")
     else:
         beat = _age(status.database_now, lease.heartbeat_at)
-        out.print(
+        typer.echo(
             f"daemon: {lease.host} pid {lease.pid}, syncd {lease.version}, "
-            f"since {_moment(lease.since)}, heartbeat {beat} ago",
-            highlight=False,
+            f"since {_moment(lease.since)}, heartbeat {beat} ago"
         )
     for cluster in status.clusters:
         if cluster.last_error:
             away = "" if cluster.last_error.startswith(NOT_ALL) else "out of reach: "
-            out.print(f"{cluster.name}: {away}{cluster.last_error}", highlight=False)
-    table = Table(
-        "stream", "verdict", "objects", "version", "lag", "verified", "error", box=None, pad_edge=False
-    )
+            typer.echo(f"{cluster.name}: {away}{cluster.last_error}")
+    rows = [("stream", "verdict", "objects", "version", "lag", "verified", "error")]
     for stream in status.streams:
         error = stream.last_error or (f"{stream.quarantined} in quarantine" if stream.quarantined else "")
-        table.add_row(
-            _name(stream),
-            f"{found[stream.stream_id].value} ({stream.state.value})",
-            str(stream.object_count),
-            stream.resource_version or "",
-            f"{stream.lag_seconds:.1f}s",
-            _age(status.database_now, stream.verified_at),
-            error,
+        rows.append(
+            (
+                _name(stream),
+                f"{found[stream.stream_id].value} ({stream.state.value})",
+                str(stream.object_count),
+                stream.resource_version or "",
+                f"{stream.lag_seconds:.1f}s",
+                _age(status.database_now, stream.verified_at),
+                error,
+            )
         )
-    out.print(table, highlight=False)
+    typer.echo(columns(rows))
     for cursor in status.cursors:
         more = " or more" if cursor.behind >= MOST_BEHIND else ""
         age = _age(status.database_now, cursor.updated_at)
-        out.print(f"{cursor.name}: {cursor.behind}{more} changes behind, moved {age} ago", highlight=False)
+        typer.echo(f"{cursor.name}: {cursor.behind}{more} changes behind, moved {age} ago")
 
 
 def print_run(run: Run, *, dry_run: bool) -> None:
     """A row a stream that was reconciled, and what it comes to."""
-    out = console()
-    table = Table("stream", *_COUNTS, "error", box=None, pad_edge=False)
-    for report in run.reports:
-        table.add_row(report["stream"], *(str(report[name]) for name in _COUNTS), report["error"])
-    out.print(table, highlight=False)
-    found = "no drift" if not run.drift else f"drift in {run.drift} rows"
+    names = ("stream", *_COUNTS, "error")
+    typer.echo(columns([names, *([str(report[name]) for name in names] for report in run.reports)]))
+    found = f"drift in {counted(run.drift, 'row')}" if run.drift else "no drift"
     done = "" if not run.drift else ", nothing changed (dry run)" if dry_run else f", {run.left} left"
-    out.print(f"{run.checked} objects checked in {run.done} streams: {found}{done}", highlight=False)
+    typer.echo(f"{counted(run.checked, 'object')} checked in {counted(run.done, 'stream')}: {found}{done}")
 
 
 def run_json(run: Run) -> str:

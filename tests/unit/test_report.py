@@ -63,3 +63,23 @@ def test_why_a_run_failed_is_no_markup(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_is_wrong_with_a_cluster(error: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_status(status(clusters=(cluster(error),)), timedelta(seconds=60))
     assert said in capsys.readouterr().out
+
+
+def test_nothing_is_cut_and_a_stream_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    long = stream(
+        label_selector="app.kubernetes.io/name=" + "x" * 300, last_error="refused\nby \x1b[31m everybody"
+    )
+    print_status(status(streams=(long, stream())), timedelta(seconds=60))
+    _, _, first, second = capsys.readouterr().out.splitlines()
+    assert "x" * 300 in first
+    assert first.endswith("refused by  [31m everybody")
+    assert second.startswith("prod: secrets in shop ")
+    assert second == second.rstrip()
+
+
+def test_one_is_not_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(Run(streams=1, done=1, checked=1), dry_run=False)
+    assert capsys.readouterr().out.endswith("1 object checked in 1 stream: no drift\n")
