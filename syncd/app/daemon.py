@@ -206,6 +206,10 @@ class Daemon:
             except StoreError as error:
                 self.metrics.database_error("heartbeat")
                 self._log.warning("the lease could not be renewed", error=str(error))
+            except (
+                Exception
+            ) as error:  # a fault of our own: without a heartbeat every row would count as stale
+                self._log.error("the heartbeat failed", error=repr(error))
             await asyncio.sleep(self.timing.heartbeat)
 
 

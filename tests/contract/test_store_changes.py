@@ -12,7 +12,7 @@ from syncd.core.change import Batch, StreamRow
 from syncd.core.history import History, Record
 from syncd.core.resource import Cause, State, Stream
 from syncd.store import quick
-from tests.contract.mirror_case import PODS, SECRETS, Mirror, Place, gone, item, opened
+from tests.contract.mirror_case import PODS, SECRETS, Mirror, Place, gone, item, look, opened
 
 CHANGES, VERSIONS = History(Record.CHANGES), History(Record.VERSIONS)
 QUIET = History(Record.CHANGES, status=False)
@@ -114,6 +114,17 @@ async def test_each_kind_of_change_is_recorded_once(mirror: Mirror, size: int) -
     [(content,)] = mirror.look(f"SELECT object FROM syncd_changes WHERE sequence = {before + 1}")
     assert loaded(content) == {"kind": "Pod", "last": True}
     assert (await mirror.store.commit(left_done.row, left)).recorded == 0
+
+
+async def test_a_row_that_somebody_spoilt_holds_up_nothing(sqlite_place: Place, size: int) -> None:
+    """Only SQLite stores what is no JSON."""
+    async with opened(sqlite_place) as mirror:
+        row = await begun(mirror, *[pod(n, 5) for n in range(size)])
+        look(sqlite_place, "UPDATE syncd_objects SET object = '{'")
+        batch = Batch(upserts=[pod(n, 200) for n in range(size)], history=VERSIONS)
+        assert (await mirror.store.commit(row, batch)).recorded == size
+        query = "SELECT DISTINCT changed_paths FROM syncd_changes WHERE change_type = 'updated'"
+        assert mirror.look(query) == [("[]",)]
 
 
 async def test_what_changes_nothing_is_not_recorded(mirror: Mirror, size: int) -> None:
