@@ -48,8 +48,9 @@ def changes(
     ] = "",
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
-    """Print the changes of objects in the order of their commits. 3: some were purged before anyone read
-    them.
+    """Print the changes of objects in the order of their commits.
+
+    3: some were purged before anyone read them.
     """
     from syncd.store.feed import Wanted
 
@@ -81,8 +82,10 @@ async def _print(
 
     from syncd.app import feeding
 
+    printed = 0
     async with aclosing(feeding.pages(database, start.position, wanted, follow=follow)) as pages:
         async for page in pages:
+            printed += len(page.changes)
             for change in page.changes:
                 typer.echo(as_json(change) if output is Output.JSON else _line(change))
             if cursor:
@@ -92,6 +95,8 @@ async def _print(
                 except asyncio.CancelledError:
                     await moving
                     raise
+    if not printed and not cursor:
+        typer.echo("syncd: no such change is recorded", err=True)
 
 
 def as_json(change: ChangeRecord) -> str:

@@ -40,8 +40,8 @@ def diff(
     from syncd.store.past import Named
 
     kind, slash, name = subject.partition("/")
-    if not (kind and slash and name):
-        typer.echo("syncd: name it as KIND/NAME, like deployment/web", err=True)
+    if not (kind and slash and name) or "/" in name:
+        typer.echo("syncd: name it as KIND/NAME, like deployment/web, and its namespace with -n", err=True)
         raise typer.Exit(USAGE)
     loaded = load_config(config, quiet=True)
     oldest = datetime.now(UTC) - given_duration(since, "--since")

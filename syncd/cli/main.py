@@ -40,6 +40,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # it wraps paragraphs; a line break in a docstring is none
 )
 config_app = typer.Typer(help="About the configuration file.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
@@ -62,8 +63,9 @@ def root(
 
 @app.command()
 def run(config: ConfigOption = None, migrate: MigrateOption = True) -> NoReturn:
-    """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT. SIGHUP, or a change of its files,
-    makes it follow the configuration.
+    """Run the daemon: mirror until asked to stop by SIGTERM or SIGINT.
+
+    SIGHUP, or a change of its files, makes it follow the configuration.
     """
     from syncd.app.daemon import running, scaled_timing
     from syncd.app.notify import waiting
@@ -107,7 +109,10 @@ def sync(
         float, typer.Option(help="Seconds that a cluster or stream may fail before it is given up.")
     ] = 60.0,
 ) -> NoReturn:
-    """Bring every stream live once, then exit. 3: some stream is parked or could not be had."""
+    """Bring every stream live once, then exit.
+
+    3: some stream is parked or could not be had.
+    """
     from syncd.app.daemon import running, scaled_timing
     from syncd.cli.progress import SyncProgress
     from syncd.cli.settling import settled
@@ -131,7 +136,10 @@ def status(
     max_lag: Annotated[str, typer.Option(help="The lag past which a stream is stale, like 60s.")] = "60s",
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
-    """Say from the database alone how every stream is. 3: one is stale, parked, or the daemon is down."""
+    """Say from the database alone how every stream is.
+
+    3: one is stale, parked, or the daemon is down.
+    """
     from syncd.cli import report
 
     loaded, bound = load_config(config), given_duration(max_lag, "--max-lag")
@@ -153,15 +161,17 @@ def status(
 def reconcile(
     resources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RESOURCE]...", help="As in the configuration; all if none."),
+        typer.Argument(metavar="RESOURCE", help="As in the configuration; all if none."),
     ] = None,
     config: ConfigOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Record what differs, repair nothing.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare content too, not versions alone.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
-    """Compare the clusters with the table, report the drift and repair it. Asks the running daemon; where
-    there is none, does it itself. 3: drift is left, or a stream could not be reconciled.
+    """Compare the clusters with the table, report the drift and repair it.
+
+    Asks the running daemon; where there is none, does it itself. 3: drift is left, or a stream could not be
+    reconciled.
     """
     from syncd.app.reconciling import Wanted
     from syncd.cli import report
@@ -206,8 +216,9 @@ def migrate(
     ] = False,
     reader_name: Annotated[str, typer.Option(metavar="NAME", help="The name of that role.")] = "syncd_reader",
 ) -> NoReturn:
-    """Bring the database's schema to head, and the views. `run` and `sync` do it by themselves unless told
-    not to. 3: a view is not as wanted.
+    """Bring the database's schema to head, and the views.
+
+    `run` and `sync` do it by themselves unless told not to. 3: a view is not as wanted.
     """
     from syncd.app import viewing
 
@@ -285,6 +296,7 @@ def demo(
     directory: Annotated[Path, typer.Option("--dir", help="Where its files go.")] = Path(".demo"),
 ) -> NoReturn:
     """Show all of it in half a minute: a simulated cluster, a kill, an expired version, drift, and a proof.
+
     Needs no cluster and no database server. 1: the table does not equal the cluster.
     """
     from rich.console import Console

@@ -56,6 +56,7 @@ def resources(
     output: OutputOption = Output.TABLE,
 ) -> NoReturn:
     """List what each cluster serves, what of it is mirrored, by which entry, and what is not and why.
+
     3: an entry means nothing that is served.
     """
     from syncd.app.resources import inventories
@@ -80,8 +81,10 @@ def resources(
 
 
 def check(config: ConfigOption = None, output: OutputOption = Output.TABLE) -> NoReturn:
-    """Find what would fail before it does: log-in, permissions, certificates, database, room. Exits 0 when
-    nothing would, 3 when something would, 1 when something could not be checked, 2 for the configuration.
+    """Find what would fail before it does: log-in, permissions, certificates, database, room.
+
+    Exits 0 when nothing would, 3 when something would, 1 when something could not be checked, 2 for the
+    configuration.
     """
     from syncd.app.check import Verdict, check_all
 

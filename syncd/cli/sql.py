@@ -38,7 +38,10 @@ def sql(
     timeout: Annotated[float, typer.Option(help="Seconds that the database may take.", min=0.001)] = 60.0,
     output: FormOption = Form.TABLE,
 ) -> NoReturn:
-    """Ask the mirror in SQL. It reads only, whatever the query says. `syncd tables` lists what there is."""
+    """Ask the mirror in SQL.
+
+    It reads only, whatever the query says. `syncd tables` lists what there is.
+    """
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         typer.echo("syncd: an empty query; try: syncd sql 'SELECT * FROM freshness'", err=True)
@@ -55,12 +58,15 @@ def sql(
 
 def tables(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A table or view; all if none.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="A table or view; all if none.", show_default=False)
     ] = "",
     config: ConfigOption = None,
     output: FormOption = Form.TABLE,
 ) -> NoReturn:
-    """List the tables and views, or the columns of one. 3: there is none of that name."""
+    """List the tables and views, or the columns of one.
+
+    3: there is none of that name.
+    """
     loaded = load_config(config, quiet=True)
 
     async def work() -> int:

@@ -128,7 +128,10 @@ async def test_what_changed_field_by_field(world: World) -> None:
     assert {"path": 'metadata.labels."a.b/c"', "new": "x"} in last["fields"]
     code, output = await world.syncd("diff", "deployment/nothing")
     assert (code, output.count("\n")) == (0, 1)
-    assert (await world.syncd("diff", "deployment"))[0] == 2
+    for wrong in ("deployment", "deployment/", f"deployment/{namespace}/{name}"):
+        assert (await world.syncd("diff", wrong))[0] == 2
+    code, output = await world.syncd("changes", "--kind", "deploymnts")
+    assert (code, output) == (0, "syncd: no such change is recorded\n")
 
 
 async def test_history_follows_the_configuration(world: World) -> None:

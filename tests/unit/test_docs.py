@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from syncd.cli.main import app
 from syncd.config.file import loads
@@ -70,6 +71,14 @@ def test_every_command_and_option_is_documented_and_no_other() -> None:
             for option in re.findall(r"`(--[a-z-]+)`", line)
         }
         assert said == options(command), name
+
+
+def test_help_lists_each_command_in_a_line_and_brackets_arguments_once() -> None:
+    runner = CliRunner(env={"COLUMNS": "140"})
+    listed = runner.invoke(app, ["--help"]).stdout.split("Commands")[1].split("╰")[0].splitlines()[1:]
+    assert len(listed) == len({name.split()[0] for name in commands()})
+    for name in commands():
+        assert "[[" not in runner.invoke(app, [*name.split(), "--help"]).stdout, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
