@@ -206,9 +206,7 @@ class Daemon:
             except StoreError as error:
                 self.metrics.database_error("heartbeat")
                 self._log.warning("the lease could not be renewed", error=str(error))
-            except (
-                Exception
-            ) as error:  # a fault of our own: without a heartbeat every row would count as stale
+            except Exception as error:  # a fault of our own: silent, it would make every row count as stale
                 self._log.error("the heartbeat failed", error=repr(error))
             await asyncio.sleep(self.timing.heartbeat)
 
