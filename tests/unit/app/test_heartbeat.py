@@ -42,6 +42,6 @@ async def test_it_goes_on_after_an_error(
 
             monkeypatch.setattr(daemon.lease, "heartbeat", sick)
             async with asyncio.timeout(30):
-                while failed < 4:  # noqa: ASYNC110 - nothing tells of a beat
+                while failed < 4:
                     await asyncio.sleep(0.01)
             assert daemon.failure is None
