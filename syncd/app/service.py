@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +36,12 @@ class Purge:
     """Retention is due."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    error: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+
+
 Job = Wanted | Purge | Request
 
 
@@ -50,6 +56,7 @@ class Service:
         self._daemon = daemon
         self._origin = origin
         self._jobs: asyncio.Queue[Job] = asyncio.Queue()
+        self._answers: dict[int, _Answer] = {}  # that the database has not taken yet
         self._log = get("app")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -94,7 +101,9 @@ class Service:
         while True:
             try:
                 for request in await self._daemon.mirror.requests():
-                    if request.request_id not in seen:
+                    if request.request_id in self._answers:
+                        await self._give(request.request_id)
+                    elif request.request_id not in seen:
                         seen.add(request.request_id)
                         self._jobs.put_nowait(request)
             except StoreError as error:
@@ -131,10 +140,10 @@ class Service:
             self._log.info("purged", rows=rows)
 
     async def _answer(self, request: Request) -> None:
-        mirror = self._daemon.mirror
         if request.action != "reconcile":
             error = f"unknown action {request.action!r}; this daemon knows: reconcile"
-            await mirror.answer(request.request_id, error=error, result={})
+            self._answers[request.request_id] = _Answer(error)
+            await self._give(request.request_id)
             return
         noted_at = 0.0
         notes: set[asyncio.Task[None]] = set()
@@ -151,7 +160,14 @@ class Service:
         run = await reconcile(self._daemon, wanted(request), note)
         self._tell(run)
         await asyncio.gather(*notes, return_exceptions=True)
-        await mirror.answer(request.request_id, error="", result=run.as_json())
+        self._answers[request.request_id] = _Answer(result=run.as_json())
+        await self._give(request.request_id)
+
+    async def _give(self, request_id: int) -> None:
+        """Writes an answer down. One that the database does not take is kept: somebody waits for it."""
+        answer = self._answers[request_id]
+        await self._daemon.mirror.answer(request_id, error=answer.error, result=answer.result)
+        self._answers.pop(request_id, None)
 
     async def _note(self, request_id: int, progress: dict[str, Any]) -> None:
         try:

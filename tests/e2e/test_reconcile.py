@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import PODS, World
+from tests.e2e.world import PODS, World, until
 
 
 @contextlib.asynccontextmanager
@@ -89,3 +89,32 @@ async def test_three_rows_spoiled_by_hand(world: World, daemon: bool) -> None:
         code, found = await report(world, "--deep")
         assert ([found[kind] for kind in KINDS], found["repaired"], code) == ([0, 0, 0, 1], 1, 0)
         assert await world.differences(*PODS) == []
+
+
+REFUSED = "syncd_requests_refused"
+
+
+def refuse_answers(world: World) -> None:
+    """From now on no request can be answered, as in a database that has just become full."""
+    trigger = f"CREATE TRIGGER {REFUSED} BEFORE UPDATE OF answered_at ON syncd_requests"
+    if world.table.sqlite:
+        world.table.write(f"{trigger} BEGIN SELECT RAISE(ABORT, 'full'); END")
+        return
+    world.table.write(
+        f"CREATE FUNCTION {REFUSED}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'full'; END $$",
+        f"{trigger} FOR EACH ROW EXECUTE FUNCTION {REFUSED}()",
+    )
+
+
+async def test_an_answer_that_cannot_be_written_is_given_later(world: World) -> None:
+    world.workload.pods(3)
+    world.write_config("pods")
+    daemon = await world.spawn()
+    await daemon.ready()
+    refuse_answers(world)
+    asking = await world.spawn("reconcile")
+    await until(lambda: "a job failed" in daemon.text, "it has been refused")
+    world.table.write(f"DROP TRIGGER {REFUSED}" + ("" if world.table.sqlite else " ON syncd_requests"))
+    assert await asking.wait() == 0, asking.text
+    assert "no drift" in asking.text
+    assert await daemon.stop() == 0, daemon.text
