@@ -83,7 +83,6 @@ class Daemon:
         self.sinks: Sinks | None = None
         self.failure: SyncdError | None = None
         self.stopped = asyncio.Event()
-        self.beaten_at = self.clock.monotonic()
         self._log = get("app")
         self._branches: dict[str, _Branch] = {}
         self._keeping: asyncio.Task[None] | None = None
@@ -198,7 +197,6 @@ class Daemon:
                 self.metrics.queue(reflector.stream, reflector.inbox.size)
             try:
                 await self.lease.heartbeat(lags)
-                self.beaten_at = self.clock.monotonic()
                 self.metrics.heartbeat(self.clock.now().timestamp())
             except FenceLost as error:
                 self.fail(FenceLost(f"another daemon has taken over this database ({error})"))

@@ -9,9 +9,7 @@ from syncd.app.daemon import Daemon
 from syncd.app.sinks import Delivery
 from syncd.core.resource import State
 from syncd.server import Probes, Readiness
-
-STUCK = 60.0
-"""Seconds without a try at the heartbeat after which the process is not alive: its loop turns every few."""
+from syncd.sync.reflector import Reflector
 
 
 def probes(daemon: Daemon) -> Probes:
@@ -72,7 +70,7 @@ def _sink(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _stream(reflector: Any) -> dict[str, Any]:
+def _stream(reflector: Reflector) -> dict[str, Any]:
     row = reflector.row
     return {
         "resource": reflector.stream.resource.qualified,

@@ -31,7 +31,6 @@ PATIENCE = 90.0  # seconds for anything that is waited for
 LOOK_EVERY = 0.2  # seconds between two looks at the daemon
 OUTAGE = 1.0  # seconds that the daemon stays dead
 FORGOTTEN = 100  # changes in the history that the server drops
-LEAST_PODS = 10
 SCRIPT = 30.0  # seconds over which the acts are spread; a longer demo goes on living after them
 
 # When each pause between the acts ends, as shares of the script, and its least length in seconds.
