@@ -16,6 +16,7 @@ from syncd import __version__
 from syncd.app.client import client
 from syncd.app.clock import DatabaseClock
 from syncd.app.cluster import KubeCluster
+from syncd.app.database import configured
 from syncd.app.feeding import announcing
 from syncd.app.steampipe import steampipe_names
 from syncd.app.viewing import shown
@@ -231,7 +232,7 @@ async def running(
             cluster.name: await stack.enter_async_context(client(config, cluster, metrics))
             for cluster in config.clusters
         }
-        database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
+        database = configured(config)
         stack.push_async_callback(database.close)
         if migrate:
             await database.migrate()

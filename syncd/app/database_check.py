@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from syncd.app.cluster_check import Expected
+from syncd.app.database import configured
 from syncd.app.finding import Finding, Kind, error, ok, warning
 from syncd.app.quantity import counted, size
 from syncd.config import Config
 from syncd.core.errors import ConfigError, StoreError
-from syncd.store.database import Database
 from syncd.store.inspection import Inspection, SchemaState
 
 SUBJECT = "database"
@@ -22,7 +22,7 @@ DISK_PER_ROW = 700
 async def check_database(config: Config) -> tuple[list[Finding], Inspection | None]:
     """The findings, and the inspection where there was one."""
     try:
-        database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
+        database = configured(config)
     except ConfigError as problem:
         return [error(SUBJECT, "reachable", str(problem), "mend database.url", Kind.CONFIG)], None
     try:

@@ -17,6 +17,7 @@ from zlib import crc32
 
 from syncd.app import feeding
 from syncd.app.daemon import Daemon
+from syncd.app.database import configured
 from syncd.config import Sink
 from syncd.core.errors import StoreError, Undelivered
 from syncd.core.recovery import backoff
@@ -153,10 +154,9 @@ class Sinks:
     async def run(self) -> None:
         """Until cancelled; follows the configuration."""
         daemon = self._daemon
-        config = daemon.config.database
         # SQLite has one writer, whose turn is waited for; elsewhere sinks have connections of their own.
-        own = not config.url.get_secret_value().startswith("sqlite")
-        database = Database(config.url.get_secret_value(), config.schema_name) if own else daemon.database
+        own = not daemon.database.engine.is_sqlite
+        database = configured(daemon.config) if own else daemon.database
         try:
             while True:
                 await self._follow(database)

@@ -23,9 +23,9 @@ async def opened(config: Config, *, checked: bool = True) -> AsyncIterator[Datab
         SchemaMismatch: it has another; says what to run.
         StoreUnavailable: it does not answer.
     """
-    from syncd.store.database import Database
+    from syncd.app.database import configured
 
-    database = Database(config.database.url.get_secret_value(), schema=config.database.schema_name)
+    database = configured(config)
     try:
         if checked:
             await database.check()

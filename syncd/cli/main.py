@@ -106,7 +106,7 @@ def sync(
     config: ConfigOption = None,
     migrate: MigrateOption = True,
     patience: Annotated[
-        float, typer.Option(help="Seconds that a cluster or stream may fail before it is given up.")
+        float, typer.Option(min=0, help="Seconds that a cluster or stream may fail before it is given up.")
     ] = 60.0,
 ) -> NoReturn:
     """Bring every stream live once, then exit.
