@@ -27,9 +27,8 @@ def main() -> None:
     except OSError as error:  # drivers' own are translated where they are used: what is left is a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the interpreter flushes at its end
         if not isinstance(error, BrokenPipeError):  # whoever reads has seen enough
-            sys.stderr.write(
-                f"syncd: cannot write {error.filename or 'the result'}: {error.strerror or error}\n"
-            )
+            what = error.filename or "cannot write the result"
+            sys.stderr.write(f"syncd: {what}: {error.strerror or error}\n")
         sys.exit(FAILED)
 
 

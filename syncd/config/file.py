@@ -6,6 +6,7 @@ step. A value that came from the environment or another file is never repeated i
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,20 +41,28 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
     named = explicit or (Path(environ["SYNCD_CONFIG"]) if environ.get("SYNCD_CONFIG") else None)
     if named is not None:
         path = expanded(str(named), cwd, environ)
-        if path.is_file():
+        fault = _no_file(path)
+        if not fault:
             return path
         origin = "" if explicit else " (named by $SYNCD_CONFIG)"
-        what = "is no file" if path.exists() else "no such file"
-        raise ConfigError(f"{path}{origin}: {what}. A configuration to begin with:\n\n{MINIMAL}")
+        raise ConfigError(f"{path}{origin}: {fault}. A configuration to begin with:\n\n{MINIMAL}")
     home = Path(environ.get("HOME") or "~").expanduser()
     places = [cwd / "syncd.yaml", home / ".config/syncd/syncd.yaml", Path("/etc/syncd/syncd.yaml")]
     for place in places:
-        if place.is_file():
+        if not _no_file(place):
             return place
     looked = ", ".join(map(str, places))
     raise ConfigError(
         f"no configuration: none at {looked}. Name one with -c, or write ./syncd.yaml:\n\n{MINIMAL}"
     )
+
+
+def _no_file(path: Path) -> str:
+    """Why it is no file, '' where it is one."""
+    try:
+        return "" if stat.S_ISREG(path.stat().st_mode) else "is no file"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:

@@ -63,12 +63,12 @@ async def inspect(engine: Engine) -> Inspection:
 async def _sqlite(engine: Engine) -> Inspection:
     path = engine.path or Path()
     obstacles = _file_obstacles(path)
-    schema: SchemaState = SchemaState.UNKNOWN if path.is_file() else SchemaState.ABSENT
+    there = _is_file(path)
+    schema: SchemaState = SchemaState.UNKNOWN if there else SchemaState.ABSENT
     revision = None
-    if path.is_file() and not obstacles:
+    if there and not obstacles:
         revision, schema = await _schema(engine)
     lease, lapsed = await _lease(engine) if schema is SchemaState.HEAD else (None, False)
-    place = next((each for each in path.parents if each.is_dir()), None)
     return Inspection(
         server=f"SQLite {sqlite3.sqlite_version}",
         supported=sqlite3.sqlite_version_info >= SQLITE_FLOOR,
@@ -77,20 +77,35 @@ async def _sqlite(engine: Engine) -> Inspection:
         schema=schema,
         revision=revision,
         needed=migrate.HEAD,
-        free_bytes=shutil.disk_usage(place).free if place else None,
-        used_bytes=path.stat().st_size if path.is_file() else 0,
+        free_bytes=_free(path),
+        used_bytes=path.stat().st_size if there else 0,
         lease=lease,
         lapsed=lapsed,
     )
 
 
+def _is_file(path: Path) -> bool:
+    """False too where that may not be known."""
+    return os.path.isfile(path)
+
+
+def _free(path: Path) -> int | None:
+    """On the disk where the file is, or will be."""
+    place = next((each for each in path.parents if os.path.isdir(each)), None)
+    return shutil.disk_usage(place).free if place else None
+
+
 def _file_obstacles(path: Path) -> tuple[tuple[str, str], ...]:
     """SQLite writes the file and, beside it, its log and our lock."""
     folder = path.parent
-    if not folder.is_dir():
-        return ((f"there is no directory {folder}", f"mkdir -p {folder}"),)
-    if path.exists() and not path.is_file():
-        return ((f"{path} is no file", "name one in database.url"),)
+    try:
+        if not folder.is_dir():
+            return ((f"there is no directory {folder}", f"mkdir -p {folder}"),)
+        if path.exists() and not path.is_file():
+            return ((f"{path} is no file", "name one in database.url"),)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return ((f"{path}: {reason}", f"let the user of syncd (uid {os.getuid()}) go there"),)
     obstacles: list[tuple[str, str]] = []
     if not os.access(folder, os.W_OK | os.X_OK):
         obstacles.append(

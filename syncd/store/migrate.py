@@ -81,10 +81,18 @@ def _run(connection: sa.Connection, revision: str, present: str | None) -> None:
 
 async def current(engine: Engine) -> str | None:
     """The revision of the database, None where syncd has no table in it. Makes no file."""
-    if engine.path is not None and not engine.path.exists():
+    if missing(engine):
         return None
     async with engine.reading() as connection:
         return await _current(connection, engine)
+
+
+def missing(engine: Engine) -> bool:
+    """SQLite: whether there is no file. Of one that may not be looked at, the opening tells."""
+    try:
+        return engine.path is not None and not engine.path.exists()
+    except OSError:
+        return False
 
 
 async def check(engine: Engine) -> None:

@@ -24,6 +24,7 @@ import psycopg
 import sqlalchemy as sa
 
 from syncd.core.errors import QueryError, SchemaMismatch, StoreUnavailable
+from syncd.store import migrate
 from syncd.store.engine import BUSY_TIMEOUT, Engine
 from syncd.store.errors import driver_error, unavailable
 
@@ -122,7 +123,7 @@ async def _sqlite(engine: Engine, text: str, seconds: float) -> AsyncIterator[An
     """In one thread of its own, which a look at the clock every so many steps can stop."""
     if engine.path is None:
         raise QueryError("a database in memory is nobody else's; write sqlite:///file.db")
-    if not engine.path.is_file():
+    if migrate.missing(engine):
         raise SchemaMismatch(f"there is no file {engine.path}; `syncd migrate` makes it")
     stop = threading.Event()
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "query")

@@ -300,6 +300,28 @@ async def test_a_directory_in_place_of_the_file_would_fail(tmp_path: Path) -> No
     assert one(findings, "privileges").message == f"{tmp_path} is no file"
 
 
+async def test_a_file_that_may_not_be_looked_at_would_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Path.exists
+
+    def refuse(path: Path) -> bool:
+        if path.name == "mirror.db":
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    database = Database(f"sqlite:///{tmp_path}/mirror.db")
+    try:
+        found = await database.inspect()
+        assert await database.current() is None  # SQLite's own look at it, which root may
+    finally:
+        await database.close()
+    ((obstacle, step),) = found.obstacles
+    assert obstacle == f"{tmp_path}/mirror.db: Permission denied"
+    assert "uid" in step
+
+
 async def test_a_file_that_may_not_be_written_would_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

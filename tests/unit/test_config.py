@@ -354,6 +354,8 @@ def test_the_usual_places(tmp_path: Path) -> None:
     assert find(Path("syncd.yaml"), {"SYNCD_CONFIG": str(named)}, tmp_path) == here
     with pytest.raises(ConfigError, match="is no file"):
         find(tmp_path, home, tmp_path)
+    with pytest.raises(ConfigError, match="file name too long"):
+        find(tmp_path / ("x" * 300), home, tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
         find(Path("nope.yaml"), home, tmp_path)
 
