@@ -65,12 +65,6 @@ class Source(StrEnum):
     EPOCH = "epoch"  # found in the first list after the cluster's versions began anew
 
 
-class ChangeType(StrEnum):
-    CREATED = "created"
-    UPDATED = "updated"
-    DELETED = "deleted"
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One path whose value is another now; a value that is not there is ABSENT."""

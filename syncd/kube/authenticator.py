@@ -83,7 +83,9 @@ class Authenticator:
         # A file caught in the middle of its rotation must not log us out: the last good value stays.
         usable = self._token or file.fallback
         if not usable:
-            raise Unauthorized(401, "", f"no token can be read from {file.path}: is it there and readable?")
+            raise Unauthorized(
+                401, "Unauthorized", f"no token can be read from {file.path}: is it there and readable?"
+            )
         return usable
 
 

@@ -164,7 +164,9 @@ def _from_context(
     wanted_by = "current-context" if name is None else "the configuration's `context`"
     name = name or merged.current
     if not name:
-        known = ", ".join(sorted(merged.entries["contexts"])) or "none"
+        known = ", ".join(sorted(merged.entries["contexts"]))
+        if not known:
+            raise ConfigError(f"{_listed(merged.files)}: no context in it: is it a kubeconfig?")
         raise ConfigError(
             f"{_listed(merged.files)}: no current-context: set it, or `context`, to one of: {known}"
         )

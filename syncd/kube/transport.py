@@ -51,6 +51,12 @@ def lost(exc: Exception, what: str, *, connected: bool) -> ConnectionLost:
     return ConnectionLost(f"{what}: {_described(exc)}", connected=connected)
 
 
+_HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": "check certificate-authority and tls-server-name",
+    "WRONG_VERSION_NUMBER": "that port does not speak TLS: is its URL http://, or its port another?",
+}
+
+
 def _described(exc: Exception) -> str:
     if isinstance(exc, httpx.LocalProtocolError | httpcore.LocalProtocolError):
         return "the request cannot be sent as it is"  # the library quotes the header, a token perhaps
@@ -59,8 +65,8 @@ def _described(exc: Exception) -> str:
     if isinstance(exc, httpx.TimeoutException | TimeoutError):
         return "timed out while waiting for the next bytes"
     text = _system_error(exc) or str(exc) or type(exc).__name__
-    refused = "CERTIFICATE_VERIFY_FAILED" in text
-    return f"{text}: check certificate-authority and tls-server-name" if refused else text
+    hints = (hint for sign, hint in _HINTS.items() if sign in text)
+    return ": ".join((text, *hints))
 
 
 def _system_error(exc: BaseException | None) -> str:

@@ -85,7 +85,7 @@ def test_an_explicit_path_wins_and_must_exist(home: Path, tmp_path: Path) -> Non
 
 
 def test_an_explicit_file_without_contexts_is_never_taken_for_a_pod(home: Path) -> None:
-    with pytest.raises(ConfigError, match="no current-context"):
+    with pytest.raises(ConfigError, match=r"no context in it: is it a kubeconfig\?"):
         load(home, None, KUBERNETES_SERVICE_HOST="10.0.0.1", KUBERNETES_SERVICE_PORT="443")
 
 

@@ -72,6 +72,19 @@ async def test_an_authority_as_data_or_as_a_file(authority: Authority, tmp_path:
         assert await listed(server, insecure_skip_tls_verify=True) == EMPTY
 
 
+async def test_a_port_that_speaks_no_tls_is_named_as_such() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with KubeClient(Connection("prod", url), user_agent="x") as kube:
+            with pytest.raises(ConnectionLost, match=r"WRONG_VERSION_NUMBER.*does not speak TLS"):
+                await kube.list(STREAM, ListRequest())
+
+
 async def test_an_unknown_authority_is_refused(authority: Authority) -> None:
     async with serving(answering(whole(EMPTY)), authority.server()) as server:
         for pem in (None, trustme.CA().cert_pem.bytes()):
