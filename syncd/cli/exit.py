@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from syncd.cli.memory import give_back
 from syncd.config import Config
 from syncd.core.errors import ConfigError, SchemaMismatch, StoreUnavailable, SyncdError
 
@@ -32,6 +33,7 @@ def perform(work: Callable[[], Coroutine[Any, Any, int]], config: Config | None 
     if not gc.isenabled():  # as `__main__` left it: what was imported is never looked at again
         gc.freeze()
         gc.enable()
+    give_back()
     try:
         code = asyncio.run(work())
     except* ConfigError as group:
