@@ -28,7 +28,7 @@ _CHAOS = """\
 `tests/chaos` runs random faults on three sides at once, the API, the database and the process, from a seed:
 whoever reads meanwhile never sees a version that is ahead of its rows, no object is lost, invented or
 resurrected, at rest the table is the cluster, and the records of changes, replayed from nothing, give the
-table. `make chaos SEEDS=200` runs two hundred seeds, `make chaos SEED=7` that one again; a thousand were run
+table. `make chaos SEEDS=200` runs two hundred seeds, `make chaos SEED=7` that one again; 1,500 were run
 so far, and what they found is in the changelog. `make test-kills` kills ten times in the middle of
 everything; `make soak` looks for what grows.
 """
