@@ -216,7 +216,7 @@ class Engine:
 
     def _in_use(self, engine: AsyncEngine) -> int:
         pooled = cast("AsyncAdaptedQueuePool", engine.pool).checkedout()
-        return pooled if self.is_sqlite else pooled + self._sessions.taken
+        return pooled if self.is_sqlite else pooled + self._sessions.busy
 
 
 @asynccontextmanager

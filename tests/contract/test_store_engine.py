@@ -5,6 +5,7 @@ PostgreSQL the sessions for single statements: which is given, and which is give
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -131,6 +132,24 @@ async def test_a_session_whose_user_is_cancelled_is_closed(engine: Engine) -> No
         await asyncio.gather(task, return_exceptions=True)
     async with engine.autocommit() as raw:
         assert await session(raw)
+
+
+@pytest.mark.postgres
+async def test_a_session_that_is_made_for_somebody_who_left_is_closed(postgres_place: Place) -> None:
+    for steps in range(60):  # cancelled at each step of its making
+        engine = Engine(postgres_place.url, postgres_place.schema)
+
+        async def use(engine: Engine = engine) -> None:
+            async with engine.autocommit() as raw:
+                await raw.execute("SELECT 1")
+
+        task = asyncio.create_task(use())
+        for _ in range(steps):
+            await asyncio.sleep(0.0002)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await engine.close()
+    gc.collect()  # what is left open is told when it is collected
 
 
 @pytest.mark.postgres
