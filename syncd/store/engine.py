@@ -164,8 +164,13 @@ class Engine:
     @asynccontextmanager
     async def _connected(self, engine: AsyncEngine, timeout: float) -> AsyncIterator[AsyncConnection]:
         try:
+            pool = engine.pool
             async with asyncio.timeout(timeout), engine.connect() as connection:
-                yield connection
+                try:
+                    yield connection
+                finally:
+                    if engine.pool is not pool:  # thrown away meanwhile: nobody closes what comes back to it
+                        await connection.invalidate()
         except DRIVER_ERRORS as error:
             if is_disconnect(error) and not self.in_memory:
                 await self._forget(engine)

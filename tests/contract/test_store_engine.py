@@ -49,6 +49,18 @@ async def test_a_task_that_is_cancelled_twice_leaves_none(place: Place) -> None:
     await engine.close()
 
 
+async def test_what_comes_back_to_a_pool_that_was_thrown_away_is_closed(place: Place) -> None:
+    engine = Engine(place.url, place.schema)
+    async with engine.reading() as busy:
+        await busy.execute(sa.text("SELECT 1"))
+        with pytest.raises(StoreUnavailable):
+            async with engine.reading():
+                raise OSError("the network is gone")
+        assert (await busy.execute(sa.text("SELECT 1"))).scalar_one() == 1
+    gc.collect()  # what is left open is told when it is collected
+    await engine.close()
+
+
 @pytest.fixture
 async def engine(postgres_place: Place) -> AsyncIterator[Engine]:
     engine = Engine(postgres_place.url, postgres_place.schema)
