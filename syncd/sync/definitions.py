@@ -99,7 +99,9 @@ class Definitions:
                     await self._clock.sleep(recovery.backoff(attempt - 1, random, self._timing))
                 attempt += 1
             except (Invalid, NotAllowed):
-                self._version, self._watchlist = None, False
+                known, self._version, self._watchlist = self._watchlist, None, False
+                if known:
+                    continue  # servers before 1.32 refuse the WatchList, and streams wait for the list
                 await self._clock.sleep(recovery.backoff(attempt, random, self._timing))
                 attempt += 1
             except (Forbidden, NotFound) as error:

@@ -212,8 +212,9 @@ class FakeApi:
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """A list at exactly one version, of which the past is kept down to the floor."""
         asked = dict(query or {})
-        stream = Stream("", self.resource)
-        if path != self.resource.path() or asked.get("resourceVersionMatch") != "Exact":
+        namespace = path.partition("/namespaces/")[2].partition("/")[0]
+        stream = Stream("", self.resource, namespace)
+        if path != self.resource.path(namespace) or asked.get("resourceVersionMatch") != "Exact":
             raise NotFound(404)
         version = int(asked["resourceVersion"])
         if version < self.floor:

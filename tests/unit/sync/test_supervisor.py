@@ -216,8 +216,10 @@ async def test_definitions_that_cannot_be_had_stop_nothing(site: Site) -> None:
 
 
 async def test_a_server_without_watchlists_is_listed(site: Site) -> None:
+    """At once: servers before 1.32 refuse a WatchList, and every restart waits for this list."""
     site.cluster.definitions.watch_answers.append(Invalid(422, "Invalid"))
     await site.live(WIDGET_NAME)
+    assert site.bench.clock.monotonic() == 0
     everything = [one for one in site.cluster.definitions.lists if not one.field_selector]
     assert len(everything) == 1
     assert site.cluster.definitions.watches[-1].resource_version is not None
