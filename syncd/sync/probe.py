@@ -94,7 +94,7 @@ def _found(page: Page, transform: Transform, row: RowVersion | None) -> tuple[st
 
 def _beside(row: RowVersion | None, stream: Stream) -> Stream:
     """The stream as far as the row's namespace. There a server finds a name by its key; in all namespaces it
-    looks through every object, which took one without a watch cache for consistent lists ten seconds of 20,500.
+    looks through every object: one that reads them from etcd took ten seconds of 20,500.
     """
     return stream if row is None else replace(stream, namespace=row.namespace)
 
