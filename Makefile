@@ -51,8 +51,10 @@ guarantees: install-dev ## write docs/guarantees.md from the conformance suite
 tables: install-dev ## write docs/tables/ from the catalogue of views
 	@$(BIN)/python -m tests.tables
 
-bench: install-dev ## what syncd costs, as ratios to floors measured in turns (ARGS="--pods 2000")
-	@$(BIN)/python -m bench.run $(ARGS)
+# A real cluster only where the command line names it: the environment of many a shell does too.
+bench: install-dev ## what syncd costs, in ratios to floors (ARGS="--pods 2000"); on a real cluster: KUBECONFIG=… CONTEXT=…
+	@$(BIN)/python -m bench.run $(if $(findstring command,$(origin KUBECONFIG)),\
+		--kubeconfig "$(KUBECONFIG)" --context "$(CONTEXT)") $(ARGS)
 
 bench-full: install-dev ## more sizes, rates and shapes, in about an hour (ARGS="churn idle")
 	@$(BIN)/python -m bench.full $(ARGS)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import sys
-from urllib.parse import urlsplit
+from pathlib import Path
 
 import psycopg
 
+from bench.access import Access
 
-def main(server: str, version: str, database: str, schema: str) -> None:
-    address = urlsplit(server)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port)
-    connection.request(
-        "GET", f"/api/v1/pods?watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=3600"
-    )
-    answer = connection.getresponse()
+
+def main(kubeconfig: str, context: str, url: str, version: str, database: str, schema: str) -> None:
+    access = Access(Path(kubeconfig), context)
+    query = f"watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=3600"
+    answer = access.ask(access.open(), "GET", f"{url}/pods?{query}")
     with psycopg.connect(database, autocommit=True) as store:
         store.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         store.execute(
             f"CREATE TABLE {schema}.bare"
-            " (key text PRIMARY KEY, version text, annotations jsonb, object jsonb)"
+            " (key text PRIMARY KEY, resource_version text, annotations jsonb, object jsonb)"
         )
         print("ready", flush=True)
         while line := answer.readline():
@@ -32,7 +30,8 @@ def main(server: str, version: str, database: str, schema: str) -> None:
             metadata.pop("managedFields", None)
             store.execute(
                 f"INSERT INTO {schema}.bare VALUES (%s, %s, %s, %s) ON CONFLICT (key) DO UPDATE SET"
-                " version = excluded.version, annotations = excluded.annotations, object = excluded.object",
+                " resource_version = excluded.resource_version, annotations = excluded.annotations,"
+                " object = excluded.object",
                 (
                     f"{metadata['namespace']}/{metadata['name']}",
                     metadata["resourceVersion"],

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import psycopg
 
-from bench.server import STAMP
 from bench.world import Cluster, Place
+from bench.writes import Answers
 
 PATIENCE = 300.0  # seconds
 SYNCD = (sys.executable, "-m", "syncd")
@@ -37,7 +37,7 @@ class Daemon:
         self,
         place: Place,
         cluster: Cluster,
-        resources: Sequence[Any] = ("pods",),
+        resources: Sequence[Any] = (),
         sinks: Sequence[Any] = (),
     ) -> None:
         self.place = place
@@ -95,14 +95,18 @@ class Daemon:
             return None
 
 
-def lags(place: Place, table: str, since: int) -> list[float]:
-    """Milliseconds from the server's send of each object's last change to its commit."""
+def lags(place: Place, table: str, answers: Answers) -> list[float]:
+    """Milliseconds from the API's answer to each object's last write to the commit of its row.
+
+    Below zero where the watch and the commit were quicker than the answer.
+    """
     query = (
-        f"SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1e9, annotations->>'{STAMP}'"
-        f" FROM {table} WHERE (annotations->>'{STAMP}')::bigint >= {since}"
+        f"SELECT resource_version, extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1e9 FROM {table}"
+        " WHERE resource_version = ANY(%s)"
     )
     with psycopg.connect(place.url) as connection:
-        return [(float(done) - int(sent)) / 1e6 for done, sent in connection.execute(query)]
+        found = connection.execute(query, (list(answers),))
+        return [(float(done) - answers[version]) / 1e6 for version, done in found]
 
 
 def reconciled(place: Place, arguments: str = "{}", *, drift: bool = False) -> None:

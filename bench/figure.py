@@ -37,10 +37,10 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
-def report(figures: Sequence[Figure], speed: Mapping[str, float], pairs: int) -> str:
+def report(figures: Sequence[Figure], server: str, speed: Mapping[str, float], pairs: int) -> str:
     """The table."""
     lines = [
-        f"simulator: {speed['list_mb_s']:.0f} MB/s of list, {speed['events_s']:.0f} events/s;"
+        f"{server}: {speed['list_mb_s']:.0f} MB/s of list, {speed['events_s']:.0f} events/s;"
         f" {psutil.cpu_count()} cores shared; medians of {pairs} pairs, ratios from least to most",
         "",
         "| what | ratio | spread | measured | floor | the floor |",

@@ -18,7 +18,7 @@ import psycopg
 
 from bench.daemon import PATIENCE, SYNCD, Daemon, lags, reconciled
 from bench.figure import Figure, percentile, report, write
-from bench.world import Cluster, Helper, Place, paged_list, places, ran, stream
+from bench.world import Cluster, Helper, Place, Simulated, paged_list, places, ran, stream
 
 SIZES = (2_000, 20_000, 100_000)
 RATES = (100, 500, 2_000)
@@ -83,11 +83,11 @@ class Full:
                 first: tuple[float, float, float] | None = None
                 for number, rate in enumerate(RATES):
                     time.sleep(2)
-                    used, logged, since = daemon.usage().cpu, _logged(place), time.time_ns()
+                    used, logged = daemon.usage().cpu, _logged(place)
                     done = int(cluster.tell(f"pace {rate} 9"))
                     time.sleep(1)
                     cpu = (daemon.usage().cpu - used) / done * 1_000
-                    late = lags(place, table, since)
+                    late = lags(place, table, cluster.answers())
                     found = percentile(late, 50), percentile(late, 99), cpu
                     first = first or found
                     for figures, value, floor in zip((middles, highs, cpus), found, first, strict=True):
@@ -201,10 +201,10 @@ class Full:
                     _delivered(place, receiver)
 
     def _late(self, cluster: Cluster, seconds: int) -> float:
-        since = time.time_ns()
         cluster.tell(f"pace 200 {seconds}")
         time.sleep(1)
-        return percentile(lags(self.postgresql, f"{self.postgresql.schema}.syncd_objects", since), 99)
+        table = f"{self.postgresql.schema}.syncd_objects"
+        return percentile(lags(self.postgresql, table, cluster.answers()), 99)
 
     def _event_bytes(self, cluster: Cluster) -> float:
         version = cluster.version()
@@ -216,7 +216,7 @@ class Full:
     @contextmanager
     def _cluster(self, pods: int, *, paced: bool = True) -> Iterator[Cluster]:
         self.postgresql.wipe()
-        with closing(Cluster(pods, self.places["sqlite"].directory, paced=paced)) as cluster:
+        with closing(Simulated(pods, self.places["sqlite"].directory, paced=paced)) as cluster:
             yield cluster
 
     def _figure(self, name: str, floor: str, unit: str = "s") -> Figure:
@@ -279,7 +279,7 @@ def main() -> None:
         full = Full(options.pairs, where)
         full.run(options.names)
         speed = {"list_mb_s": 0.0, "events_s": 0.0} | full.speed
-        print(report(full.figures, speed, options.pairs))
+        print(report(full.figures, Simulated.name, speed, options.pairs))
         write(options.json, full.figures, speed)
 
 

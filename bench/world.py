@@ -1,4 +1,4 @@
-"""What a benchmark runs against: a simulated cluster, PostgreSQL and syncd, each in its own processes."""
+"""What a benchmark runs against: a cluster, simulated or real, and PostgreSQL; each in its own processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,14 @@ from typing import Any
 import psutil
 import psycopg
 
+from bench.access import Access
+from bench.writes import Answers, saved
+
 PAGE = 500
+
+
+class Gone(Exception):
+    """The server has forgotten the events that were asked for."""
 
 
 class Helper:
@@ -28,7 +34,11 @@ class Helper:
     def __init__(self, module: str, *arguments: str) -> None:
         command = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.url = self._answer()
+        try:
+            self.url = self._answer()
+        except BaseException:
+            self.close()
+            raise
 
     def tell(self, command: str) -> str:
         """Does something and gives its answer."""
@@ -59,16 +69,62 @@ class Helper:
 
 
 class Cluster(Helper):
-    """A simulated cluster, at a real server's speed or at its own."""
+    """A cluster, and the process that writes to it.
 
-    def __init__(self, pods: int, directory: Path, *, paced: bool = True) -> None:
-        self.kubeconfig = directory / f"cluster-{pods}.kubeconfig"
-        speed = () if paced else ("--unpaced",)
-        super().__init__("bench.server", f"--pods={pods}", f"--kubeconfig={self.kubeconfig}", *speed)
+    Attributes:
+        url: what its resources are below.
+        resources: what to mirror of it, as in a configuration.
+        name: of the server.
+    """
+
+    name: str
+    resources: Sequence[Any] = ("pods",)
+
+    def __init__(
+        self, module: str, kubeconfig: Path, context: str, pods: int, directory: Path, *more: str
+    ) -> None:
+        self.kubeconfig, self.context = kubeconfig, context
+        self._directory = directory
+        self._answers = directory / f"answers-{pods}.json"
+        given = (f"--kubeconfig={kubeconfig}", f"--pods={pods}", f"--answers={self._answers}")
+        super().__init__(module, *given, *more)
+
+    def answers(self) -> Answers:
+        """Those of the last `pace`."""
+        return saved(self._answers)
+
+    def curl(self) -> list[str]:
+        """The command that a URL is missing to, with a credential of this moment."""
+        return Access(self.kubeconfig, self.context).curl(self._directory)
+
+    def get(self, url: str) -> Any:
+        """What curl gets."""
+        got = subprocess.run([*self.curl(), "--fail", url], stdout=subprocess.PIPE, check=True)
+        return json.loads(got.stdout)
 
     def version(self) -> str:
-        with urllib.request.urlopen(f"{self.url}/api/v1/pods?limit=1") as answer:
-            return str(json.load(answer)["metadata"]["resourceVersion"])
+        """From which on a watch tells what comes."""
+        return str(self.get(f"{self.url}/pods?limit=1")["metadata"]["resourceVersion"])
+
+
+class Simulated(Cluster):
+    """A simulated cluster, at a real server's speed or at its own."""
+
+    name = "simulator"
+
+    def __init__(self, pods: int, directory: Path, *, paced: bool = True) -> None:
+        kubeconfig = directory / f"cluster-{pods}.kubeconfig"
+        super().__init__("bench.server", kubeconfig, "", pods, directory, *(() if paced else ("--unpaced",)))
+
+
+class Real(Cluster):
+    """A namespace of its own on a real cluster: what others have and do there is not measured."""
+
+    def __init__(self, pods: int, directory: Path, kubeconfig: Path, context: str) -> None:
+        access = Access(kubeconfig, context)
+        super().__init__("bench.load", kubeconfig, context, pods, directory, f"--context={context}")
+        self.resources = [{"name": "pods", "namespaces": [self.url.rpartition("/")[2]]}]
+        self.name = f"kube-apiserver {self.get(f'{access.url}/version')['gitVersion']}"
 
 
 @dataclass(slots=True)
@@ -100,15 +156,16 @@ class Place:
         self,
         cluster: Cluster,
         server: str = "",
-        resources: Sequence[Any] = ("pods",),
+        resources: Sequence[Any] = (),
         sinks: Sequence[Any] = (),
     ) -> Path:
         """A configuration file that mirrors the cluster's pods, or what is named, here."""
         path = self.directory / f"{self.kind}-{cluster.kubeconfig.stem}.yaml"
+        context = {"context": cluster.context} if cluster.context else {}
         document = {
             "database": {"url": self.url, "schema": self.schema},
-            "clusters": [{"name": "bench", "kubeconfig": str(cluster.kubeconfig)}],
-            "resources": list(resources),
+            "clusters": [{"name": "bench", "kubeconfig": str(cluster.kubeconfig), **context}],
+            "resources": list(resources or cluster.resources),
             "sinks": list(sinks),
             "server": {"listen": server},
             "log": {"level": "warning"},
@@ -172,34 +229,38 @@ def ran(*command: str | Path) -> Ran:
 
 def paged_list(cluster: Cluster, resource: str = "pods") -> tuple[float, int]:
     """The floor of everything that lists: curl reads the same pages to nowhere. Seconds, bytes."""
+    curl = cluster.curl()
     begun, size, token = time.perf_counter(), 0, ""
     while True:
         more = f"&continue={token}" if token else ""
-        got = subprocess.run(
-            ["curl", "-s", f"{cluster.url}/api/v1/{resource}?limit={PAGE}{more}"],
-            capture_output=True,
-            check=True,
-        ).stdout
+        url = f"{cluster.url}/{resource}?limit={PAGE}{more}"
+        got = subprocess.run([*curl, "--fail", url], stdout=subprocess.PIPE, check=True).stdout
         size += len(got)
-        head = got[:400].partition(b'"continue":"')[2]
+        head = got[:1000].partition(b'"continue":"')[2]
         token = head.partition(b'"')[0].decode()
         if not token:
             return time.perf_counter() - begun, size
 
 
 def stream(cluster: Cluster, version: str, events: int) -> tuple[float, int]:
-    """The floor of catching up: curl reads so many events of a watch. Seconds, bytes."""
+    """The floor of catching up: curl reads so many events of a watch. Seconds, bytes.
+
+    Raises:
+        Gone: or not all of them, any more.
+    """
+    url = f"{cluster.url}/pods?watch=1&resourceVersion={version}&timeoutSeconds=600"
+    command = [*cluster.curl(), "--no-buffer", url]
     begun, size, seen = time.perf_counter(), 0, 0
-    url = f"{cluster.url}/api/v1/pods?watch=1&resourceVersion={version}&timeoutSeconds=600"
-    process = subprocess.Popen(["curl", "-sN", url], stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    while seen < events:
-        data = process.stdout.read1(1 << 20)  # type: ignore[attr-defined]
-        if not data:
-            raise SystemExit("the watch ended early")
-        size += len(data)
-        seen += data.count(b"\n")
-    seconds = time.perf_counter() - begun
-    process.kill()
-    process.wait()
-    return seconds, size
+    try:
+        while seen < events:
+            data = process.stdout.read1(1 << 20)  # type: ignore[attr-defined]
+            if not data or (not seen and data.startswith(b'{"type":"ERROR"')):
+                raise Gone
+            size += len(data)
+            seen += data.count(b"\n")
+        return time.perf_counter() - begun, size
+    finally:
+        process.kill()
+        process.wait()
