@@ -18,7 +18,7 @@ from syncd.core.document import Transform
 from syncd.core.errors import ConfigError, Forbidden, Invalid, LoginFailed, SyncdError, Unauthorized
 from syncd.core.frames import parse_page
 from syncd.core.ports import ListRequest
-from syncd.core.selection import Chosen, select
+from syncd.core.selection import Chosen, ProblemKind, select
 from syncd.kube.certificate import client_expiry, server_expiry
 from syncd.kube.client import KubeClient
 from syncd.kube.discovery import KubeDiscoverer
@@ -100,7 +100,10 @@ class ClusterCheck:
         entries = config.selections(self._cluster)
         selected = select(name, entries, config.excluded(self._cluster), discovery)
         for problem in selected.problems:
-            self.findings.append(warning(name, "selection", problem.message, "see `syncd resources`"))
+            step = "see `syncd resources`"
+            if problem.kind is ProblemKind.STALE:
+                step = "see which of them is not available, and why: kubectl get apiservices"
+            self.findings.append(warning(name, "selection", problem.message, step))
         if not selected.streams:
             step = "see `syncd resources --all` for what there is"
             self.findings.append(error(name, "selection", "nothing that it serves is selected", step))
@@ -188,15 +191,15 @@ class ClusterCheck:
         try:
             async with self._gate:
                 body = await opened.list(stream, ListRequest(min(SAMPLE, chosen.entry.page_size)))
-            page = parse_page(body)
+            page = parse_page(body, versioned=chosen.poll is None)
             sizes = [len(transform(raw).document.encode()) for raw in page.items]
         except Invalid as problem:
             step = f"mend the selectors of {chosen.entry}"
-            self.findings.append(error(self._cluster.name, "list", f"{stream}: {problem}", step))
+            self.findings.append(error(self._cluster.name, "list", f"{_label(chosen)}: {problem}", step))
             return None
         except SyncdError as problem:
             step = "look at what serves it: an aggregated API's own server, perhaps"
-            self.findings.append(error(self._cluster.name, "list", f"{stream}: {problem}", step))
+            self.findings.append(error(self._cluster.name, "list", f"{_label(chosen)}: {problem}", step))
             return None
         rows = len(sizes) + (page.remaining or 0)
         average = sum(sizes) / len(sizes) if sizes else 0.0

@@ -6,6 +6,7 @@ import json
 import re
 from datetime import timedelta
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -276,9 +277,9 @@ def _scope(chosen: Chosen) -> str:
 def _print_findings(findings: list[Finding]) -> None:
     marks = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.ERROR: "ERROR"}
     width = max((len(each.subject) for each in findings), default=0)
-    for each in findings:
+    for each, after in zip_longest(findings, findings[1:]):
         typer.echo(f"{marks[each.severity]:<8} {each.subject:<{width}}  {each.message}")
-        if each.next_step:
+        if each.next_step and (after is None or after.next_step != each.next_step):
             typer.echo(f"{'':<8} {'':<{width}}  -> {each.next_step}")
     counts = {severity: sum(each.severity is severity for each in findings) for severity in Severity}
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]

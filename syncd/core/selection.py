@@ -278,7 +278,7 @@ def _unused(name: str, served: Served) -> Problem:
 def _nothing_served(name: str, served: Served, *, found: bool) -> Problem:
     if served.unsure(name):
         also = "other resources of" if found else "what is meant by"
-        message = f'{also} "{name}" cannot be told: part of the discovery is stale or could not be had'
+        message = f'{also} "{name}" cannot be told: {served.lacking}'
         return Problem(ProblemKind.STALE, name, message)
     return Problem(
         ProblemKind.UNKNOWN, name, f'the cluster serves nothing named "{name}"{_hint(served, name)}'

@@ -92,6 +92,13 @@ class Served:
         plain = wildcard_rank(name) is Rank.NAME
         return plain and bool(rest) and any(stale.startswith(rest) for stale in self.stale_groups)
 
+    @property
+    def lacking(self) -> str:
+        """Why discovery does not settle what is served, with what is known of it by name."""
+        versions = sorted(f"{group}/{version}" if group else version for group, version in self.stale)
+        named = f": {', '.join(versions)}" if versions else ""
+        return f"part of the discovery is stale or could not be had{named}"
+
     def hidden(self, group: str) -> bool:
         """Whether resources of the group may be served, though discovery lacks them."""
         return not self.complete or group in self.stale_groups

@@ -186,7 +186,9 @@ class View:
 
     def frame(self, resource_version: int, token: str, remaining: int | None) -> tuple[bytes, bytes]:
         """What stands before and after the items of a list."""
-        fields: dict[str, Any] = {"resourceVersion": str(resource_version)}
+        fields: dict[str, Any] = {}
+        if "watch" in self.kind.verbs:  # what is in no storage has no versions: componentstatuses
+            fields["resourceVersion"] = str(resource_version)
         if self.kind.custom and not self.partial:
             # Keys of an unstructured list are sorted, and an empty `continue` is written.
             fields = {"continue": token, "resourceVersion": str(resource_version)}

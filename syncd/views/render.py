@@ -81,7 +81,10 @@ class Renderer(ABC):
             case Field(name):
                 return f"o.{name}"
             case Ref(name):
-                return self.render(self._columns[name]) if self._columns is not None else f"o.{name}"
+                # A custom type's column may have a reserved word for its name.
+                return (
+                    self.render(self._columns[name]) if self._columns is not None else f"o.{identifier(name)}"
+                )
             case Literal(value, kind):
                 return self.constant(value, kind)
             case Named(name, body):

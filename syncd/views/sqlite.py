@@ -11,6 +11,7 @@ import re
 from syncd.views.expression import Listing, Over, Path, Type
 from syncd.views.render import SPACES, Frame, Frames, Renderer, quoted
 
+_BACKSLASH = "\\\\"  # as JSON has it
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SPACE = f"char({', '.join(str(ord(space)) for space in SPACES)})"
 # Factors of a quantity's decimal suffixes, in thousandths: what is counted stays a whole number.
@@ -151,15 +152,27 @@ class SqliteRenderer(Renderer):
             case "find", [text, part]:
                 return f"instr({text}, {part})"
             case "plain", [value]:
-                return f"CASE substr({value}, 1, 1) WHEN '\"' THEN {value} ->> '$' ELSE {value} END"
+                return (
+                    f"CASE substr({value}, 1, 1) WHEN '\"' THEN {value} ->> '$' ELSE {_unescaped(value)} END"
+                )
         raise AssertionError(name)
 
 
 def _number(sort: str, value: str, kind: Type) -> str:
     """A JSON value if it is a number of the type; what passes an integer is a floating point number."""
-    if kind is Type.NUMBER:
-        return f"CASE WHEN {sort} IN ('integer', 'real') THEN {value} END"
+    if kind is Type.NUMBER:  # never an integer: SQLite drops what a division of two leaves
+        return f"CASE WHEN {sort} IN ('integer', 'real') THEN CAST({value} AS REAL) END"
     return f"CASE WHEN {sort} = 'integer' AND typeof({value}) = 'integer' THEN {value} END"
+
+
+def _unescaped(json: str) -> str:
+    """Compact JSON without the escapes that Go writes of what needs none. An escaped backslash before such a
+    text is kept from it by a character that no JSON has.
+    """
+    text = f"replace({json}, '{_BACKSLASH}', char(1))"
+    for sign in "<>&\u2028\u2029":
+        text = f"replace({text}, '\\u{ord(sign):04x}', char({ord(sign)}))"
+    return f"replace({text}, char(1), '{_BACKSLASH}')"
 
 
 def _selector(value: str) -> str:

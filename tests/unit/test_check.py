@@ -159,6 +159,42 @@ async def test_what_the_entries_do_not_get_is_a_warning_and_nothing_at_all_an_er
     assert [each.severity for each in about(none, "selection")] == [Severity.WARNING, Severity.ERROR]
 
 
+async def test_what_has_no_versions_can_be_polled_and_is_no_fault(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["pods", "componentstatuses"]) as cluster:
+        findings, result = await check_all(cluster.config)
+        synced = await cluster.sync()
+    assert (result, synced.code) == (Verdict.FINE, 0)
+    assert "2 resources in 2 streams" in one(findings, "permissions").message
+
+
+async def test_a_list_that_is_none_is_named_once(tmp_path: Path) -> None:
+    async with Cluster(tmp_path) as cluster:
+        cluster.simulator.faults.answer(500, verb="list", resource="pods", times=100)
+        findings, result = await check_all(cluster.config)
+    assert result is Verdict.FAILS
+    assert one(findings, "list").message.startswith("pods: 500")
+
+
+async def test_what_cannot_be_told_of_discovery_is_named(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["*"]) as cluster:
+        cluster.simulator.faults.stale_group("apps")
+        findings, _ = await check_all(cluster.config)
+    found = one(findings, "selection")
+    assert found.message.endswith("part of the discovery is stale or could not be had: apps/v1")
+    assert "kubectl get apiservices" in found.next_step
+
+
+async def test_one_next_step_for_many_findings_is_printed_once(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, ["pods", "nodes"]) as cluster:
+        cluster.simulator.access.know("poor")
+        cluster.log_in("poor")
+        checked = await cluster.run("check")
+    lines = checked.out.splitlines()
+    assert checked.code == 3
+    assert sum("ERROR" in line for line in lines) == 4
+    assert sum("-> syncd rbac | kubectl apply -f -" in line for line in lines) == 1
+
+
 async def test_reviews_that_are_refused_leave_it_open(tmp_path: Path) -> None:
     async with Cluster(tmp_path) as cluster:
         cluster.simulator.faults.answer(500, verb="create", resource="selfsubjectaccessreviews", times=100)

@@ -43,6 +43,7 @@ DEFINITION: dict[str, Any] = {
                     {"name": "Load", "type": "number", "jsonPath": ".status.load"},
                     {"name": "CA", "type": "boolean", "jsonPath": ".spec.isCA"},
                     {"name": "Odd", "type": "string", "jsonPath": "..odd"},
+                    {"name": "Order", "type": "string", "jsonPath": ".spec.order"},  # reserved in SQL
                     {"name": "Ends", "type": "date", "jsonPath": ".status.notAfter"},
                     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 ],
@@ -95,7 +96,7 @@ ODD: dict[str, Any] = {
     "status": {"conditions": {"Ready": "True"}, "revision": 1.5, "load": "2", "notAfter": "soon"},
 }
 ODDER: dict[str, Any] = {
-    "spec": {"secretName": None, "dnsNames": ["<a>&b"]},
+    "spec": {"secretName": None, "share": 3, "dnsNames": ["<a>&b\u2028", "\\u003c"]},
     "status": {"revision": "2", "load": 10**16, "notAfter": ""},
 }
 WANTED: dict[str, Row] = {
@@ -129,12 +130,21 @@ WANTED: dict[str, Row] = {
         "port": "http",
         "not_after": None,
     },
+    "odder": {"names": '["<a>&b\u2028","\\\\u003c"]', "load": 1e16, "share": 3.0},
     "bare": dict.fromkeys(("ready", "secret", "names", "revision", "ca", "limit", "dns_names", "not_after")),
 }
 PRINTED = {
     "full": ["web-tls", "True", '["a.example.com","b.example.com"]', "2", "1.5", "false", ""],
     "odd": ["two...", "", '{"a":"é","b":[1,null]}', "1", "", "", ""],
-    "odder": ["<no value>", "", '["\\u003ca\\u003e\\u0026b"]', "", "10000000000000000", "", ""],
+    "odder": [
+        "<no value>",
+        "",
+        '["\\u003ca\\u003e\\u0026b\\u2028","\\\\u003c"]',
+        "",
+        "10000000000000000",
+        "",
+        "",
+    ],
     "bare": ["", "", "", "", "", "", ""],
 }
 ENDS = {"odd": "<invalid>", "odder": "<unknown>", "bare": ""}
@@ -156,6 +166,8 @@ async def mirrored(place: Place) -> AsyncIterator[Mirror]:
             }
             document = {"metadata": metadata, **content}
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            for sign in "<>&\u2028\u2029":  # as a server writes them
+                text = text.replace(sign, f"\\u{ord(sign):04x}")
             items.append(transform(text.encode()))
         await mirror.open(*items, stream=Stream("prod", CERTIFICATES))
         await mirror.store.keep_definitions("prod", [definition(json.dumps(DEFINITION).encode())])
@@ -180,6 +192,9 @@ async def test_columns_and_what_kubectl_prints(place: Place) -> None:
         assert {key: [row[heading] for heading in headings] for key, row in printed.items()} == PRINTED
         assert all(row["Age"] and row["Namespace"] == "shop" for row in printed.values())
         assert {key: printed[key]["Ends"] for key in ENDS} == ENDS
+        assert rows(place, "SELECT share / 2 AS half FROM certificates WHERE name = 'odder'") == [
+            {"half": 1.5}
+        ]
         said = "SELECT description FROM dictionary WHERE relation = 'certificates' AND column_name = 'odd'"
         assert "cannot be said in SQL" in rows(place, said)[0]["description"]
 
