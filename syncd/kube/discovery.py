@@ -101,7 +101,7 @@ class KubeDiscoverer:
         """One group version; errors are values, so that a failing one does not cancel the others.
 
         An error of this document alone, such as the 503 of an aggregated API whose server is away, makes
-        it stale.
+        it stale, as the aggregated form would call it; all the others say what they say.
         """
         group, version = group_version
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
@@ -112,6 +112,6 @@ class KubeDiscoverer:
         except Unauthorized as exc:
             return exc
         except (ApiError, ProtocolError):
-            return Part(stale=frozenset({group_version}), complete=False)
+            return Part(stale=frozenset({group_version}))
         except SyncdError as exc:
             return exc
