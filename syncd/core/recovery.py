@@ -96,6 +96,7 @@ class Trouble:
     Attributes:
         attempt: faults in a row before this one.
         refused: of those, the last so many said 403 or 404.
+        throttled: of those, the last so many said 429.
         listing: whether a snapshot was under way.
         expired_before: seconds since the last 410, None where there was none.
         failing_for: seconds since the first fault in a row.
@@ -104,6 +105,7 @@ class Trouble:
 
     attempt: int = 0
     refused: int = 0
+    throttled: int = 0
     listing: bool = False
     expired_before: float | None = None
     failing_for: float = 0.0
@@ -141,10 +143,13 @@ def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timi
         case Expired():
             recent = trouble.expired_before is not None and trouble.expired_before < timing.expired_window
             return Reaction(Action.RELIST, wait if recent else 0.0, "expired")
+        case TooManyRequests() if error.retry_after is not None:
+            # It says when to come back, whatever went wrong before; a type that was just edited says so once.
+            wait = backoff(trouble.throttled, random, timing)
+            return Reaction(Action.RETRY, _asked(error.retry_after, wait, random), "throttled")
         case TooManyRequests() | VersionTooLarge():
             kind = "throttled" if isinstance(error, TooManyRequests) else "version_too_large"
-            asked = error.retry_after or 0.0
-            return Reaction(Action.RETRY, max(wait, asked + random() * min(asked, 1.0)), kind)
+            return Reaction(Action.RETRY, _asked(error.retry_after or 0.0, wait, random), kind)
         case Forbidden() | NotFound() | NotAllowed():
             delay = parking(trouble.refused, random, timing)
             return Reaction(Action.PARK, delay, type(error).__name__.lower())
@@ -170,6 +175,11 @@ def react(error: SyncdError, trouble: Trouble, random: Callable[[], float], timi
         case ApiError():
             return Reaction(Action.RETRY, max(wait, error.retry_after or 0.0), "api")
     return Reaction(Action.RETRY, wait, "other")
+
+
+def _asked(seconds: float, wait: float, random: Callable[[], float]) -> float:
+    """No sooner than the server asked for, nor all who were asked at the same moment."""
+    return max(wait, seconds + random() * min(seconds, 1.0))
 
 
 def refuses_watch_list(error: SyncdError, *, opened: bool) -> bool:

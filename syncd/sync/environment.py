@@ -71,7 +71,7 @@ class Environment:
         missed: a stream's path answered 404: discovery should look again.
         distrusted: a new epoch began; the other streams must begin anew.
         lease_lost: the database is somebody else's now.
-        refused: until when (monotonic seconds) no WatchList is asked of an API group.
+        refused: until when (monotonic seconds) no WatchList is asked of an API group, or for a stream.
     """
 
     api: ApiServer
@@ -86,15 +86,16 @@ class Environment:
     snapshots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     timing: Timing = field(default_factory=Timing)
     random: Callable[[], float] = random
-    refused: dict[str, float] = field(default_factory=dict)
+    refused: dict[str | Stream, float] = field(default_factory=dict)
 
     def knows_watch_list(self, stream: Stream) -> bool:
         """Whether nothing says that the server cannot send the stream a WatchList."""
-        return self.refused.get(stream.resource.group, float("-inf")) <= self.clock.monotonic()
+        now = self.clock.monotonic()
+        return not any(self.refused.get(key, now) > now for key in (stream.resource.group, stream))
 
-    def watch_list_refused(self, stream: Stream, why: str) -> None:
-        """Remembers it for all streams of the group, and says it once."""
+    def watch_list_refused(self, stream: Stream, why: str, *, alone: bool = False) -> None:
+        """Remembers it for all streams of the group, or for this one alone, and says it once."""
         if self.knows_watch_list(stream):
             self.log.info("no WatchList here: listing instead", stream=str(stream), why=why)
-        group = stream.resource.group
-        self.refused[group] = self.clock.monotonic() + self.timing.watch_list_refused
+        key = stream if alone else stream.resource.group
+        self.refused[key] = self.clock.monotonic() + self.timing.watch_list_refused

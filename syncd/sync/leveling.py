@@ -14,8 +14,14 @@ from syncd.sync.feed import Feed
 from syncd.sync.inbox import Ended, InitialPage, Message, Opened, Relist, Restart, Task
 from syncd.sync.snapshot import Snapshot, TokensExpired, Unconfirmed, Unordered, pages
 
-ENDS = 2  # of a WatchList before its bookmark: the server cannot
 CUTS = 4  # so many: a link that cuts what takes long, and pages are short
+
+
+class Unended(NoInitialEvents):
+    """The server ended the watch in the middle of the initial events. It does so where more changes than it
+    holds for a watch (as few as ten of a custom type) come while it sends them: another try would fare no
+    better, and other types are no concern of it.
+    """
 
 
 class Leveling:
@@ -23,7 +29,7 @@ class Leveling:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._ends = self._cuts = 0  # of WatchLists in a row, before their bookmark
+        self._cuts = 0  # of WatchLists in a row, before their bookmark
 
     async def run(self, snapshot: Snapshot, wish: Relist) -> None:
         """By what the configuration prefers, as far as the server can; leaves a machine to watch from, or a
@@ -79,11 +85,11 @@ class Leveling:
             await self._apply_initial(snapshot, later)
         except NoInitialEvents as error:
             environment.metrics.retry(feed.stream, "watch_list")
-            environment.watch_list_refused(feed.stream, str(error))
+            environment.watch_list_refused(feed.stream, str(error), alone=isinstance(error, Unended))
         except Unconfirmed:
             snapshot.confirm()
         else:
-            self._ends = self._cuts = 0
+            self._cuts = 0
             await feed.watch_opened()
             feed.post(later)
             return True
@@ -104,12 +110,8 @@ class Leveling:
                         return
                 case Ended(error=error):
                     feed.reader = None
-                    self._ends += error is None
                     self._cuts += isinstance(error, ConnectionLost) and error.connected
-                    if self._ends >= ENDS:
-                        self._ends = 0
-                        raise NoInitialEvents("the initial events never come to their end")
-                    raise error or ConnectionLost("the initial events did not end", connected=True)
+                    raise error or Unended("the server ended the watch before the end of the initial events")
                 case Relist() as wish:
                     later.append(wish)
                 case Restart(reason):

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from syncd.core import recovery
-from syncd.core.errors import Expired, Forbidden, NotAllowed, NotFound, ProtocolError, SyncdError
+from syncd.core.errors import (
+    Expired,
+    Forbidden,
+    NotAllowed,
+    NotFound,
+    ProtocolError,
+    SyncdError,
+    TooManyRequests,
+)
 from syncd.core.recovery import Action, Reaction, Trouble
 from syncd.core.resource import Stream
 from syncd.sync.environment import Environment
@@ -15,14 +23,14 @@ class Setbacks:
     def __init__(self, environment: Environment, stream: Stream) -> None:
         self._environment = environment
         self._stream = stream
-        self._count = self._refused = 0
+        self._count = self._refused = self._throttled = 0
         self._since: float | None = None
         self._version = ""
         self._expired_at: float | None = None
 
     def clear(self) -> None:
         """The stream delivered."""
-        self._count = self._refused = 0
+        self._count = self._refused = self._throttled = 0
         self.listed()
 
     def listed(self) -> None:
@@ -44,6 +52,7 @@ class Setbacks:
         trouble = Trouble(
             attempt=self._count,
             refused=self._refused,
+            throttled=self._throttled,
             listing=listing,
             expired_before=None if self._expired_at is None else now - self._expired_at,
             failing_for=now - self._since,
@@ -53,6 +62,7 @@ class Setbacks:
         self._count += 1
         refused = isinstance(error, Forbidden | NotFound | NotAllowed)
         self._refused = self._refused + 1 if refused else 0
+        self._throttled = self._throttled + 1 if isinstance(error, TooManyRequests) else 0
         if isinstance(error, ProtocolError):
             self._version = version
         if isinstance(error, Expired):

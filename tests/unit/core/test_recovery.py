@@ -57,11 +57,12 @@ TABLE: dict[str, Row] = {
     "429 without": (TooManyRequests(429), SETTLED, Action.RETRY, 0.8, 1.6),
     "429 again, wanting less than the backoff": (
         TooManyRequests(429, retry_after=1),
-        LATE,
+        Trouble(attempt=10, throttled=10),
         Action.RETRY,
         30,
         60,
     ),
+    "429 after other faults": (TooManyRequests(429, retry_after=1), LATE, Action.RETRY, 1.0, 2.0),
     "503 with Retry-After": (ServerError(503, retry_after=5), SETTLED, Action.RETRY, 5.0, 5.0),
     "500": (ServerError(500), SETTLED, Action.RETRY, 0.8, 1.6),
     "500 for five minutes": (ServerError(500), Trouble(attempt=9, failing_for=301), Action.RELIST, 30, 60),

@@ -170,11 +170,11 @@ def delivers(*raws: bytes, times: int = 1) -> Callable[[Bench], object]:
 
 
 def ends(bench: Bench) -> None:
-    def twice(watch: OpenWatch) -> None:
+    def early(watch: OpenWatch) -> None:
         watch.push(added("p00", 101))
         watch.end()
 
-    bench.api.initial.extend([twice, twice])
+    bench.api.initial.append(early)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def ends(bench: Bench) -> None:
         (delivers(added("p00", 101), bookmark(103)), 1),
         (delivers(added("p00", 101)), 1),
         (delivers(), 1),
-        (ends, 2),
+        (ends, 1),
     ],
-    ids=["422", "400", "405", "406", "internal", "plain-bookmark", "silence", "nothing", "two-ends"],
+    ids=["422", "400", "405", "406", "internal", "plain-bookmark", "silence", "nothing", "ended"],
 )
 async def test_every_sign_of_a_server_that_cannot(
     bench: Bench, sign: Callable[[Bench], object], asked: int
@@ -228,6 +228,18 @@ async def test_a_fault_like_any_other_is_tried_again(bench: Bench, error: SyncdE
     await bench.live(wished(bench))
     await bench.level()
     assert (initial(bench), bench.api.lists) == ([True, True], [])
+
+
+async def test_a_watch_list_that_the_server_ends_says_nothing_of_other_types(bench: Bench) -> None:
+    """It ends one that falls behind the changes to its type; others of the group may have fewer."""
+    pods(bench, 3)
+    ends(bench)
+    reflector = await bench.live(wished(bench))
+    assert initial(bench) == [True, False]
+    knows = reflector.feed.environment.knows_watch_list
+    assert not knows(reflector.stream)
+    assert knows(replace(reflector.stream, resource=replace(bench.api.resource, name="others")))
+    assert bench.log.events("warning") == []
 
 
 async def test_a_link_that_always_cuts_gets_a_list_in_the_end(bench: Bench) -> None:
