@@ -244,7 +244,11 @@ PRIORITY_LEVELS = View(
         text("type", "spec.type", "Exempt or Limited.", "Type"),
         number(
             "nominal_shares",
-            _within(_LIMITED, "nominalConcurrencyShares"),
+            coalesce(
+                integer(f"{_LIMITED}.nominalConcurrencyShares"),
+                integer(f"{_LIMITED}.assuredConcurrencyShares"),  # v1beta1 and v1beta2
+                _within(_LIMITED, "nominalConcurrencyShares"),
+            ),
             "Its share of the seats.",
             "NominalConcurrencyShares",
             "<none>",

@@ -21,7 +21,7 @@ from syncd.views.view import View
 
 DATA = File(__file__).parents[2] / "data"
 SCHEMAS = File(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
-VERSIONS = ("v1.37.0-local", "v1.36.0-local")
+VERSIONS = ("v1.37.0-local", "v1.36.0-local", "v1.28.0-local")  # what has gone since then is in the last
 HEADINGS: dict[str, list[dict[str, Any]]] = json.loads((DATA / "kubectl_columns.json").read_text())
 # How kubectl_columns.json names kinds that it does not name by their singular.
 KINDS = {
