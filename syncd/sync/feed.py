@@ -131,6 +131,9 @@ class Feed:
             verified_at=now if self.inbox.empty else None,
         )
         self.delivered = True
+        # The watch may never tell its end: a relist may take its place.
+        if gathering.reached not in (None, self.writer.row.resource_version):
+            self.setbacks.clear()
         await self.writer.commit(
             gathering.batch(marks),
             received_at=received_at if gathering.changes else None,

@@ -141,6 +141,21 @@ async def test_a_refused_watch_waits_and_resumes_without_a_relist(
     assert max(bench.clock.slept) >= least
 
 
+async def test_faults_before_a_watch_that_delivered_count_no_more(bench: Bench) -> None:
+    """Also where a relist takes its place, so that it never comes to an end."""
+    bench.api.put("a")
+    bench.api.watch_answers.extend([ConnectionLost("refused")] * 5)
+    reflector = await bench.live()
+    bench.api.put("b")
+    bench.api.put("c")  # what came before it is closed
+    await bench.level()
+    bench.clock.slept.clear()
+    bench.api.watch_answers.append(ServerError(500))
+    reflector.relist("asked")
+    await bench.until(lambda: any(delay >= 0.8 for delay in bench.clock.slept))
+    assert max(bench.clock.slept) < 1.6
+
+
 async def test_a_throttled_list_waits_as_long_as_it_is_asked(bench: Bench) -> None:
     bench.api.list_answers.append(TooManyRequests(429, retry_after=7))
     bench.api.put("a")
