@@ -75,8 +75,8 @@ horizontalpodautoscalers
 services
 - Services that select no pod
   SELECT s.cluster, s.namespace, s.name, s.selector FROM services s
-  WHERE s.selector IS NOT NULL AND NOT EXISTS (SELECT 1 FROM relations r
-    WHERE r.relation = 'SELECTS' AND r.source_uid = s.uid AND r.cluster = s.cluster)
+  WHERE s.selector IS NOT NULL
+    AND s.uid NOT IN (SELECT source_uid FROM relations WHERE relation = 'SELECTS' AND source_kind = 'Service')
 - Services that can be reached from outside
   SELECT cluster, namespace, name, type, external_ip, ports FROM services
   WHERE type IN ('LoadBalancer', 'NodePort')
@@ -119,8 +119,8 @@ storageclasses
 
 configmaps
 - Config maps that no pod uses
-  SELECT c.cluster, c.namespace, c.name FROM configmaps c WHERE NOT EXISTS (SELECT 1 FROM relations r
-    WHERE r.relation = 'MOUNTS' AND r.target_uid = c.uid AND r.cluster = c.cluster)
+  SELECT cluster, namespace, name FROM configmaps WHERE uid NOT IN (SELECT target_uid FROM relations
+    WHERE relation = 'MOUNTS' AND target_kind = 'ConfigMap' AND target_uid IS NOT NULL)
 
 secrets
 - Secrets of each type
@@ -154,10 +154,9 @@ nodes
   SELECT cluster, kubelet_version, os_image, count(*) AS nodes FROM nodes
   GROUP BY cluster, kubelet_version, os_image
 - How full each node is
-  SELECT n.cluster, n.name, n.cpu_allocatable, sum(p.cpu_requests) AS cores, n.memory_allocatable,
-    sum(p.memory_requests) AS bytes
-  FROM nodes n LEFT JOIN pods p ON p.cluster = n.cluster AND p.node = n.name AND p.phase = 'Running'
-  GROUP BY n.cluster, n.name, n.cpu_allocatable, n.memory_allocatable
+  SELECT n.cluster, n.name, n.cpu_allocatable, p.cores, n.memory_allocatable, p.bytes FROM nodes n
+  LEFT JOIN (SELECT cluster, node, sum(cpu_requests) AS cores, sum(memory_requests) AS bytes
+    FROM pods WHERE phase = 'Running' GROUP BY cluster, node) p ON p.cluster = n.cluster AND p.node = n.name
 
 namespaces
 - Namespaces that do not come to their end
@@ -192,7 +191,7 @@ customresourcedefinitions
 
 apiservices
 - APIs that do not answer
-  SELECT cluster, name, service, unavailable_reason FROM apiservices WHERE available <> 'True'
+  SELECT cluster, name, service, unavailable_reason FROM apiservices WHERE NOT available
 
 validatingwebhookconfigurations
 - Webhooks that can stop every change when they are away

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 import msgspec
 import psycopg
+import pytest
 
 from syncd.app.viewing import show
 from syncd.core.document import Transform
@@ -35,6 +37,22 @@ ANSWERED = {
     "relations",
     "owners",
 }
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
+def test_no_query_compares_a_boolean_with_text(dialect: str) -> None:
+    # PostgreSQL reads 'True' as a boolean; SQLite, where it is 0 or 1, calls every row different.
+    for relation in everything(dialect, described(dialect)).views:
+        named = "|".join(column.name for column in relation.columns if column.type == "boolean")
+        for question in questions(relation):
+            assert not named or not re.search(rf"\b({named})\s*(=|<>)\s*'", question.query), question.query
+
+
+def test_no_query_asks_for_all_relations_of_the_cluster_row_by_row() -> None:
+    # SQLite takes nothing of an outer query into a view that is a union: it would make it anew for each row.
+    for relation in everything("sqlite", described("sqlite")).views:
+        for question in questions(relation):
+            assert "EXISTS (SELECT 1 FROM relations" not in question.query, question.query
 
 
 async def test_every_query_runs_and_says_what_it_shows(place: DatabasePlace) -> None:
