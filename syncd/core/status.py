@@ -1,8 +1,8 @@
 """From an answer's status and body to an error of our tree.
 
 One function serves both routes by which a server refuses: an HTTP status before the stream, and an ERROR
-event inside it (list-watch.md §0.8). Bodies are matched on `reason`, then on the code, never on a message;
-a body that is not a Status (a proxy, APF) gives the error of its code.
+event inside it (list-watch.md §0.8). Bodies are matched on `reason`, then on the code, on a message only
+where old servers say it nowhere else; a body that is not a Status (a proxy, APF) gives the error of its code.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ def api_error(body: bytes, status: int = 500, retry_after: str | None = None) ->
         kind = VersionTooLarge
     elif code == 504 and "Too large resource version" in answer.message:
         kind = VersionTooLarge  # very old servers give the message alone (list-watch.md §4)
+    elif code >= 500 and "required revision has been compacted" in answer.message:
+        kind = Expired  # etcd's own words: 1.20 hands them on where a name is asked for at a version
     return kind(
         code,
         answer.reason,

@@ -48,6 +48,13 @@ TABLE: dict[str, Case] = {
         VersionTooLarge,
         None,
     ),
+    "a compacted version, in etcd's words": (
+        {"code": 500, "message": "etcdserver: mvcc: required revision has been compacted"},
+        500,
+        None,
+        Expired,
+        None,
+    ),
     "any other 504": ({"reason": "Timeout", "code": 504}, 504, None, ServerError, None),
     "cache not ready": (
         {"reason": "TooManyRequests", "code": 429, "details": {"retryAfterSeconds": 1}},
