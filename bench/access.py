@@ -22,7 +22,7 @@ from syncd.kube.exec_login import ExecLogin, Headers
 from syncd.kube.kubeconfig import load_connection
 from syncd.kube.tls import tls_context
 
-AGENT = "syncd-bench"  # for curl's own name a server before 1.27 indents its JSON
+AGENT = "syncd-bench"  # for curl's own name many a server indents its JSON
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 LOGIN = 60.0  # seconds that an exec plugin may take
