@@ -35,6 +35,7 @@ class Opening:
 
     Attributes:
         since: events up to this version are not delivered.
+        reached: that of the last event there was; a bookmark has to say more than these do.
         initial: the objects to begin with, None where the watch begins with changes.
         error: the Status to begin and end with.
         spoilt: what becomes of the initial events, '' for the truth (see `Faults.spoil_watch_lists`).
@@ -44,6 +45,7 @@ class Opening:
     initial: list[Record] | None = None
     error: bytes | None = None
     spoilt: str = ""
+    reached: int = 0
 
 
 def validate(options: ListOptions, *, watch_list: bool = True) -> None:
@@ -113,7 +115,7 @@ class WatchStream:
             return False
         if opening.spoilt == "end":
             return True
-        return await self._follow(opening.since, write)
+        return await self._follow(opening, write)
 
     def _open(self) -> Opening:
         options, collection, current = self._options, self._collection, self._simulator.resource_version
@@ -144,7 +146,8 @@ class WatchStream:
             status = refusal.status_object(410, "Expired", message)
             return Opening(version, error=msgspec.json.encode(status))
         self._position = collection.log.position_after(version)
-        return Opening(version)
+        told = (event.version for event in reversed(collection.log.events) if not event.hidden)
+        return Opening(version, reached=next(told, 0))
 
     def _initial(self, opening: Opening) -> Iterator[bytes]:
         records, spoilt, version = opening.initial or [], opening.spoilt, opening.since
@@ -163,7 +166,7 @@ class WatchStream:
         if self._options.allow_bookmarks and spoilt not in ("end", "unmarked"):
             yield self._view.bookmark(version, initial_events_end=spoilt != "ignore")
 
-    async def _follow(self, since: int, write: Write) -> bool:
+    async def _follow(self, opening: Opening, write: Write) -> bool:
         """Changes and bookmarks until the deadline, the end, or a cut."""
         watcher, loop = self._watcher, asyncio.get_running_loop()
         begun = loop.time()
@@ -176,7 +179,7 @@ class WatchStream:
             if watcher.severed or watcher.gone:
                 return False
             if not watcher.stalled:
-                if not await self._pour(self._pending(since), write):
+                if not await self._pour(self._pending(opening.since), write):
                     return False
                 now = loop.time()
                 if watcher.error is not None:
@@ -184,10 +187,7 @@ class WatchStream:
                 if self._behind() or now >= begun + seconds or (watcher.ending and self._level()):
                     return True
                 if now >= due:
-                    version = self._simulator.resource_version
-                    if version > since and self._level() and (forced or version > self._bookmarked):
-                        await self._pour(iter((self._view.bookmark(version),)), write)
-                        self._bookmarked = version
+                    await self._bookmark(opening, write, forced=forced)
                     due, forced = next(bookmarks)
                     continue
                 if not self._level():
@@ -198,6 +198,14 @@ class WatchStream:
                     await watcher.wake.wait()
             except TimeoutError:
                 continue
+
+    async def _bookmark(self, opening: Opening, write: Write, *, forced: bool) -> None:
+        """Where it says more than what the watch began with did; and more than the last, if not forced."""
+        version = self._simulator.resource_version
+        known = max(opening.since, opening.reached, 0 if forced else self._bookmarked)
+        if version > known and self._level():
+            await self._pour(iter((self._view.bookmark(version),)), write)
+            self._bookmarked = version
 
     def _bookmarks(self, begun: float, deadline: float) -> Iterator[tuple[float, bool]]:
         """When bookmarks are due, and whether one is sent even if the last said the same: at the interval

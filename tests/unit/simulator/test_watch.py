@@ -132,6 +132,28 @@ async def test_bookmarks_come_at_the_interval_but_not_for_events(
     assert secrets == [("BOOKMARK", "", since + 1)] * 4  # at 2, 4, 6 and 7 seconds
 
 
+async def test_a_bookmark_says_more_than_the_events_that_a_watch_begins_with(
+    simulator: Simulator, client: httpx.AsyncClient, configmap: Make, until: Until
+) -> None:
+    """Recorded of 1.36: none for the version of those, one for that of an event which comes while it is open,
+    or of another resource.
+    """
+    since = simulator.resource_version
+    configmap("a")
+    query: dict[str, Any] = {"resourceVersion": since, "allowWatchBookmarks": "true"}
+    assert await watch(client, "/api/v1/configmaps", **query) == [("ADDED", "a", since + 1)]
+    simulator.create("", "secrets", {"metadata": {"name": "s", "namespace": "default"}})
+    events = await watch(client, "/api/v1/configmaps", **query)
+    assert events == [("ADDED", "a", since + 1), ("BOOKMARK", "", since + 2)]
+    simulator.bookmark_interval = 1
+    params = {"watch": 1, **query, "resourceVersion": simulator.resource_version}
+    async with client.stream("GET", "/api/v1/configmaps", params=params) as answer:
+        await until(lambda: len(simulator.faults.watchers) == 1)
+        configmap("b")
+        lines = answer.aiter_lines()
+        assert [json.loads(await anext(lines))["type"] for _ in range(2)] == ["ADDED", "BOOKMARK"]
+
+
 async def test_metadata_alone(simulator: Simulator, client: httpx.AsyncClient, configmap: Make) -> None:
     since = simulator.resource_version
     configmap("a")
