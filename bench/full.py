@@ -18,6 +18,7 @@ import psycopg
 
 from bench.daemon import PATIENCE, SYNCD, Daemon, lags, reconciled
 from bench.figure import Figure, percentile, report, write
+from bench.views import questions
 from bench.world import Cluster, Helper, Place, Simulated, paged_list, places, ran, stream
 
 SIZES = (2_000, 20_000, 100_000)
@@ -48,6 +49,7 @@ class Full:
             self.idle,
             self.objects,
             self.sinks,
+            self.views,
         ):
             if not names or measure.__name__ in names:
                 measure()
@@ -200,6 +202,24 @@ class Full:
                     slow.pair(self._late(cluster, 15), without)
                     _delivered(place, receiver)
 
+    def views(self) -> None:
+        """Questions through `pods`, beside a table with plain and indexed columns; and what history costs."""
+        place, figures = self.postgresql, dict[str, Figure]()
+        history = self._figure("first sync with history", "without")
+        with self._cluster(20_000) as cluster:
+            for _ in range(self.pairs):
+                spent = []
+                for record in ("none", "changes"):
+                    place.wipe()
+                    config = place.configuration(cluster, resources=[{"name": "pods", "history": record}])
+                    ran(*SYNCD, "migrate", "-c", config)
+                    spent.append(ran(*SYNCD, "sync", "-c", config).seconds)
+                history.pair(spent[1], spent[0])
+                for name, through, bare in questions(place):
+                    if name not in figures:
+                        figures[name] = self._figure(name, "of indexed columns", "ms")
+                    figures[name].pair(through, bare)
+
     def _late(self, cluster: Cluster, seconds: int) -> float:
         cluster.tell(f"pace 200 {seconds}")
         time.sleep(1)
@@ -270,7 +290,7 @@ def _spoil(place: Place) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", help="only these: sizes churn catch_up reconciles relist idle objects sinks"
+        "names", nargs="*", help="only these: sizes churn catch_up reconciles relist idle objects sinks views"
     )
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("bench/full.json"))
